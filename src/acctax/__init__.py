@@ -1,0 +1,1 @@
+"""acctax: what a quantization really buys once speculative decoding is on."""

@@ -1,0 +1,59 @@
+"""A decoder as the drafter: a second model, or the target's own checkpoint in a cheaper format.
+
+Rows of its cache, for a text of L tokens, K drafts and n of them accepted:
+
+    begin / process     text   t1 … tL           cached: t1 … t(L−1), or fewer
+    draft(K)            feeds the rest of the text, then d1 … d(K−1):  L + K − 1 rows (dK was never fed)
+    accept(n)           keeps L + min(n, K − 1) rows
+    process             text   t1 … tL d1 … dn t'   after a full acceptance dK is missing and is fed with t' next time
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from acctax.draft.source import Draft, DraftSource, Draw
+from acctax.models.decoder import Decoder
+from acctax.models.ledger import pass_bytes
+
+
+class DecoderSource(DraftSource):
+    has_weights = True
+
+    def __init__(self, decoder: Decoder, vocab: int, draw: Draw):
+        """vocab: the target's; the drafter's may be padded differently, beyond the tokens both share."""
+        self.decoder, self.vocab, self.draw = decoder, vocab, draw
+        self.cache = decoder.new_cache()
+        self.generator = torch.Generator()
+        self.text: list[int] = []
+
+    def begin(self, prompt: list[int], seed: int) -> None:
+        self.generator.manual_seed(seed)
+        self.text = list(prompt)
+        self.cache.roll_back(0)
+        if len(prompt) > 1:
+            self.decoder.forward(prompt[:-1], self.cache, last=1)
+
+    def draft(self, K: int) -> Draft:
+        tokens, laws = [], []
+        feed = self.text[self.cache.length :]
+        for _ in range(K):
+            logits = self.decoder.forward(feed, self.cache, last=1)
+            token, law = self.draw(self._fit(logits[0]), self.generator)
+            tokens.append(token)
+            laws.append(law)
+            feed = [token]
+        return Draft(tokens, None if not laws or laws[0] is None else torch.stack(laws))
+
+    def accept(self, n: int) -> None:
+        self.cache.roll_back(min(self.cache.length, len(self.text) + n))
+
+    def process(self, tokens: list[int]) -> None:
+        self.text += tokens
+
+    def bytes_per_draft(self, context: int) -> float:
+        return sum(pass_bytes(self.decoder, rows=1, context=context).values())
+
+    def _fit(self, logits: Tensor) -> Tensor:
+        missing = self.vocab - len(logits)
+        return logits[: self.vocab] if missing <= 0 else pad(logits, (0, missing), value=-torch.inf)

@@ -1,0 +1,1 @@
+"""The decoder: its configuration, its weights, its cache and its forward pass."""

@@ -1,0 +1,99 @@
+"""A checkpoint: configuration, tokenizer and tensors of a target, wherever they come from."""
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import torch
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from acctax.config import GgufTarget, HubTarget, RandomLlamaTarget, Target
+from acctax.errors import ConfigError
+from acctax.models import random_llama
+from acctax.models.config import DecoderConfig, read_config
+from acctax.models.gguf import converted
+from acctax.models.tokenizer import ByteTokenizer, Tokenizer
+from acctax.quant.packed import PackedWeight
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a decoder is built from. Tensors are read when first asked for."""
+
+    name: str
+    config: DecoderConfig
+    tokenizer: Tokenizer
+    stop_tokens: frozenset[int]
+    folder: Path | None  # None: random weights
+    seed: int = 0
+    packed: dict[tuple, PackedWeight] = field(default_factory=dict)  # (module, format, group) → what was packed
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Names as transformers writes them → tensors as stored."""
+        if self.folder is None:
+            return random_llama.tensors(self.config, self.seed)
+        tensors: dict[str, Tensor] = {}
+        for file in sorted(self.folder.glob("*.safetensors")):
+            try:
+                tensors |= load_file(file)
+            except (SafetensorError, OSError) as error:
+                raise ConfigError("target.path", file, f"must be a complete safetensors file ({error})") from error
+        return tensors
+
+
+@lru_cache(maxsize=4)
+def open_checkpoint(target: Target) -> Checkpoint:
+    """The checkpoint of a target, opened once a process.
+
+    Raises ConfigError for a missing or damaged file and for a model family that the decoder does not know.
+    """
+    match target:
+        case RandomLlamaTarget():
+            config = random_llama.config(target)
+            return Checkpoint(target.name, config, ByteTokenizer(target.vocab), frozenset(), None, target.seed)
+        case GgufTarget():
+            return _open_folder(target.name, converted(target), chat=target.chat)
+        case HubTarget():
+            return _open_folder(target.path, _local_folder(target.path), chat=True)
+
+
+def _local_folder(path: str) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        if folder.is_absolute() or path.startswith(("./", "../", "~")) or path.count("/") != 1:
+            raise ConfigError("target.path", path, "must be a local folder or a hub id (owner/name)")
+        try:
+            patterns = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "*.model", "merges.txt"]
+            folder = Path(snapshot_download(path, allow_patterns=patterns))
+        except Exception as error:  # offline, unknown, gated: all end here
+            reason = str(error).splitlines()[0]
+            raise ConfigError("target.path", path, f"is no local folder and the hub did not give it ({reason})") from error
+    if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
+        raise ConfigError("target.path", path, "must hold config.json and *.safetensors")
+    return folder
+
+
+def _open_folder(name: str, folder: Path, chat: bool) -> Checkpoint:
+    try:
+        hf = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # a damaged or unknown config.json or tokenizer
+        reason = str(error).splitlines()[0]
+        raise ConfigError("target.path", folder, f"must hold a readable config.json and tokenizer ({reason})") from error
+    if not chat:
+        tokenizer.chat_template = None
+    return Checkpoint(name, read_config(hf, "target"), tokenizer, _stop_tokens(hf, folder), folder)
+
+
+def _stop_tokens(hf, folder: Path) -> frozenset[int]:
+    """End of text, by the generation configuration where there is one (chat models add their end of turn there)."""
+    if (folder / "generation_config.json").exists():
+        stop = GenerationConfig.from_pretrained(folder).eos_token_id
+    else:
+        stop = hf.eos_token_id
+    return frozenset(() if stop is None else [stop] if isinstance(stop, int) else stop)

@@ -1,0 +1,70 @@
+"""The forward pass: M new rows through every layer, over a cache of what came before."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from acctax import ops
+from acctax.config import Recipe
+from acctax.models.cache import KVCache
+from acctax.models.checkpoint import Checkpoint
+from acctax.models.config import DecoderConfig
+from acctax.models.rotary import tables
+from acctax.models.weights import DecoderWeights, load_weights
+
+
+class Decoder:
+    """A model of the Llama family at batch 1. Each row's logits are the same, bit for bit, whatever M is."""
+
+    def __init__(self, config: DecoderConfig, weights: DecoderWeights, capacity: int):
+        """capacity: the longest text, in tokens, that a cache of this decoder will hold."""
+        self.config, self.weights, self.capacity = config, weights, capacity
+        self.dtype = weights.embedding.dtype
+        self.embed_scale = torch.tensor(config.embed_scale, dtype=self.dtype) if config.embed_scale != 1.0 else None
+        rotaries = {layer.rotary: tables(layer.rotary, capacity) for layer in config.layers}
+        self.rotary = [rotaries[layer.rotary] for layer in config.layers]
+        self.windows = [layer.window for layer in config.layers]
+
+    @classmethod
+    def load(
+        cls, checkpoint: Checkpoint, recipe: Recipe, capacity: int, dtype: torch.dtype = torch.bfloat16
+    ) -> "Decoder":
+        return cls(checkpoint.config, load_weights(checkpoint, recipe, dtype), capacity)
+
+    def new_cache(self) -> KVCache:
+        return KVCache(self.config, self.capacity, self.dtype)
+
+    @torch.inference_mode()
+    def forward(self, tokens: Sequence[int], cache: KVCache, last: int | None = None) -> Tensor:
+        """tokens [M] → logits [M, vocab] in float32, of the `last` rows alone if given; the cache grows by M rows.
+
+        Raises ValueError where the cache has no room for them.
+        """
+        config, weights, position = self.config, self.weights, cache.length
+        if position + len(tokens) > cache.capacity:
+            raise ValueError(f"{position} + {len(tokens)} rows do not fit a cache of {cache.capacity}")
+        eps, scale = config.eps, config.attention_scale
+        x = weights.embedding[torch.tensor(tokens)]  # [M, hidden]
+        if self.embed_scale is not None:
+            x = x * self.embed_scale
+        for layer, (keys, values), (cos, sin), window in zip(weights.layers, cache.layers, self.rotary, self.windows):
+            h = ops.rms_norm(x, layer.attention_norm, eps, None)
+            a = ops.attend(
+                layer.q(h), layer.k(h), layer.v(h), layer.q_norm, layer.k_norm, eps,
+                cos, sin, keys, values, position, scale, window,
+            )  # [M, heads · head_dim]
+            if layer.attention_out_norm is None:
+                x = layer.o(a, residual=x)
+            else:
+                x = ops.rms_norm(layer.o(a), layer.attention_out_norm, eps, x)
+            h = ops.rms_norm(x, layer.mlp_norm, eps, None)
+            h = ops.gated(layer.gate(h), layer.up(h), config.activation)  # [M, intermediate]
+            if layer.mlp_out_norm is None:
+                x = layer.down(h, residual=x)
+            else:
+                x = ops.rms_norm(layer.down(h), layer.mlp_out_norm, eps, x)
+        cache.length = position + len(tokens)
+        if last is not None:
+            x = x[-last:]
+        return weights.lm_head.weight.linear(ops.rms_norm(x, weights.final_norm, eps, None), float_out=True)

@@ -1,0 +1,43 @@
+"""A Llama of random weights and any size, for tests and for timing."""
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig
+
+from acctax.config import RandomLlamaTarget
+from acctax.models.config import DecoderConfig, read_config
+
+
+def config(target: RandomLlamaTarget) -> DecoderConfig:
+    hf = LlamaConfig(
+        hidden_size=target.hidden,
+        intermediate_size=target.intermediate,
+        num_hidden_layers=target.layers,
+        num_attention_heads=target.heads,
+        num_key_value_heads=target.kv_heads,
+        vocab_size=target.vocab,
+        max_position_embeddings=target.context,
+        tie_word_embeddings=target.tie,
+    )
+    return read_config(hf, "target")
+
+
+def tensors(config: DecoderConfig, seed: int) -> dict[str, Tensor]:
+    """Gaussian matrices that keep the scale of their input, in bf16; norms of one.
+
+    Embeddings are as small as a row of a matrix: the layers, not the last token, then decide what comes next.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def matrix(rows: int, columns: int) -> Tensor:
+        return torch.randn(rows, columns, generator=generator).mul_(columns**-0.5).bfloat16()
+
+    drawn = {"model.embed_tokens.weight": matrix(config.vocab, config.hidden)}
+    for name, shape in config.linears().items():
+        if name != "lm_head" or not config.tied:
+            drawn[f"{name}.weight"] = matrix(*shape)
+    for i in range(len(config.layers)):
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            drawn[f"model.layers.{i}.{norm}.weight"] = torch.ones(config.hidden)
+    drawn["model.norm.weight"] = torch.ones(config.hidden)
+    return drawn

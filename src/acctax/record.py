@@ -1,0 +1,69 @@
+"""The record of a measured cell: raw counts and clocked times, logged as it is and read back as it was.
+
+Nothing here is derived. `analyze` turns a record into figures, intervals and a verdict, so that a sweep can be
+analysed again, under other rules, on a machine without torch.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class PromptRecord:
+    """One prompt, decoded freely by one arm with K drafts a cycle. Lists have one entry a cycle."""
+
+    prompt_id: str
+    category: str
+    prompt_tokens: int
+    tokens: list[int]  # what was committed, the stop token included
+    drafted: list[int]  # drafts that were verified (an n-gram may offer fewer than K)
+    accepted: list[int]  # drafts that the rule accepted, before any cut at a stop token or at the cap
+    committed: list[int]  # tokens kept, after the cut
+    capped: bool  # the last cycle was cut by max_new_tokens: it is kept out of every rate
+    looped: bool  # the text repeats itself
+    seconds: float  # the decoding loop, prefill excluded
+
+
+@dataclass(frozen=True)
+class Round:
+    """The clock of one arm in one interleaved round: medians over a few cycles, in seconds."""
+
+    T: dict[int, float]  # rows M → one target pass over M new rows, M = 1..K+1
+    D: float  # drafting K tokens, the drafter's own cache upkeep included
+    C: float  # a whole cycle; the overhead is O = C − T[K+1] − D
+    C_ar: float  # a whole plain (AR) step
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Reference or candidate. Rounds and prompts pair with the other arm's by index."""
+
+    prompts: list[PromptRecord]
+    rounds: list[Round]
+    bytes_ar: dict[str, float]  # component → bytes that one AR step must read, as stored
+    bytes_cycle: dict[str, float]  # the same for one cycle: a pass over K+1 rows and K drafter passes ("drafter")
+
+
+@dataclass(frozen=True)
+class Record:
+    choices: dict[str, str | int | float]  # the short names: target, target_quant, drafter_quant, draft_source, K, …
+    cell_id: str
+    is_reference: bool  # the candidate is the reference: an A/A measurement, the noise floor
+    reference: Arm
+    candidate: Arm
+    bandwidth: list[float]  # bytes/s a large read reached, one a round, same process
+    environment: dict[str, str]  # hardware, threads, kernels, versions, commit
+    rerun: str  # the command that measures this cell again
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        raw = json.loads(text)
+        return cls(**{**raw, "reference": _arm(raw["reference"]), "candidate": _arm(raw["candidate"])})
+
+
+def _arm(raw: dict) -> Arm:
+    rounds = [Round(**{**r, "T": {int(m): t for m, t in r["T"].items()}}) for r in raw["rounds"]]
+    return Arm(**{**raw, "prompts": [PromptRecord(**p) for p in raw["prompts"]], "rounds": rounds})
