@@ -1,6 +1,3 @@
-"""Draft sources: whatever proposes tokens. One file each."""
+"""Draft sources: whatever proposes tokens. One file each, holding the choice in conf/ and the source it builds."""
 
-from acctax.draft import draft_model, ngram, none, self_draft  # noqa: F401  they register themselves
-from acctax.draft.registry import build, check
-
-__all__ = ["build", "check"]
+from acctax.draft import draft_model, ngram, none, self_draft  # noqa: F401  each makes itself known to the config

@@ -18,8 +18,6 @@ from acctax.models.ledger import pass_bytes
 
 
 class DecoderSource(DraftSource):
-    has_weights = True
-
     def __init__(self, decoder: Decoder, vocab: int, draw: Draw):
         """vocab: the target's; the drafter's may be padded differently, beyond the tokens both share."""
         self.decoder, self.vocab, self.draw = decoder, vocab, draw

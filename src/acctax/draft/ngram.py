@@ -4,15 +4,38 @@ The longest n in [min_n, max_n] that occurs wins; of its occurrences the earlies
 draft is what follows it, up to K tokens, and ends at the text's end.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
-from acctax.config import NgramDraft
-from acctax.draft.registry import register
+from acctax.config import DraftChoice
 from acctax.draft.setting import Setting
 from acctax.draft.source import Draft, DraftSource
+from acctax.schema import require
+
+Match = Literal["earliest", "latest"]
 
 
-def look_up(text: list[int], min_n: int, max_n: int, K: int, match: Literal["earliest", "latest"]) -> list[int]:
+@dataclass(frozen=True)
+class NgramDraft(DraftChoice):
+    min_n: int
+    max_n: int
+    match: Match
+    kind: Literal["ngram"] = "ngram"
+
+    def __post_init__(self) -> None:
+        require(self.min_n >= 1, "draft_source.min_n", self.min_n, "must be at least 1")
+        require(self.min_n <= self.max_n, "draft_source.min_n", self.min_n,
+                f"must be at most draft_source.max_n ({self.max_n})")  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        return f"ngram:{self.min_n}-{self.max_n}:{self.match}"
+
+    def build(self, setting: Setting) -> "NgramSource":
+        return NgramSource(self.min_n, self.max_n, self.match)
+
+
+def look_up(text: list[int], min_n: int, max_n: int, K: int, match: Match) -> list[int]:
     """Up to K tokens that followed an earlier occurrence of the text's last n tokens; empty where there is none."""
     for n in range(min(max_n, len(text) - 1), min_n - 1, -1):
         suffix = text[-n:]
@@ -23,15 +46,10 @@ def look_up(text: list[int], min_n: int, max_n: int, K: int, match: Literal["ear
     return []
 
 
-@register("ngram")
 class NgramSource(DraftSource):
-    def __init__(self, min_n: int, max_n: int, match: Literal["earliest", "latest"]):
+    def __init__(self, min_n: int, max_n: int, match: Match):
         self.min_n, self.max_n, self.match = min_n, max_n, match
         self.text: list[int] = []
-
-    @classmethod
-    def build(cls, choice: NgramDraft, setting: Setting) -> "NgramSource":
-        return cls(choice.min_n, choice.max_n, choice.match)
 
     def begin(self, prompt: list[int], seed: int) -> None:
         self.text = list(prompt)

@@ -1,17 +1,22 @@
 """No drafts: plain autoregressive decoding, the cycle with K = 0."""
 
-from acctax.config import NoDraft
-from acctax.draft.registry import register
+from dataclasses import dataclass
+from typing import Literal
+
+from acctax.config import DraftChoice
 from acctax.draft.setting import Setting
 from acctax.draft.source import Draft, DraftSource
 
 
-@register("none")
-class NoSource(DraftSource):
-    @classmethod
-    def build(cls, choice: NoDraft, setting: Setting) -> "NoSource":
-        return cls()
+@dataclass(frozen=True)
+class NoDraft(DraftChoice):
+    kind: Literal["none"] = "none"
 
+    def build(self, setting: Setting) -> "NoSource":
+        return NoSource()
+
+
+class NoSource(DraftSource):
     def begin(self, prompt: list[int], seed: int) -> None: ...
 
     def draft(self, K: int) -> Draft:

@@ -1,23 +1,34 @@
 """Self-drafting: the target's own checkpoint in the cheaper formats of a recipe. It needs no training."""
 
-from acctax.config import SelfDraft
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from acctax.config import DraftChoice, Recipe
 from acctax.draft.decoder_source import DecoderSource
-from acctax.draft.registry import register
 from acctax.draft.setting import Setting
 from acctax.models.decoder import Decoder
 from acctax.quant import recipes
 
 
-@register("self")
-class SelfSource(DecoderSource):
-    """`drafter_quant` replaces the source's recipe; the reference keeps the source's."""
+@dataclass(frozen=True)
+class SelfDraft(DraftChoice):
+    """`drafter_quant` replaces the source's recipe in the candidate; the reference keeps the source's."""
 
-    @classmethod
-    def build(cls, choice: SelfDraft, setting: Setting) -> "SelfSource":
-        recipe = setting.drafter_quant or recipes.load(choice.recipe)
-        decoder = Decoder.load(setting.target, recipe, setting.capacity)
-        return cls(decoder, setting.target.config.vocab, setting.draw)
+    recipe: str = "int8_all"
+    kind: Literal["self"] = "self"
+    takes_recipe: ClassVar[bool] = True
+    brings_recipe: ClassVar[bool] = True
 
-    @classmethod
-    def check(cls, choice: SelfDraft, setting: Setting) -> None:
-        recipes.assign(setting.drafter_quant or recipes.load(choice.recipe), setting.target.config.linears())
+    @property
+    def label(self) -> str:
+        return f"self:{self.recipe}"
+
+    def check(self, setting: Setting) -> None:
+        recipes.assign(self._recipe(setting), setting.target.config.linears())
+
+    def build(self, setting: Setting) -> DecoderSource:
+        decoder = Decoder.load(setting.target, self._recipe(setting), setting.capacity)
+        return DecoderSource(decoder, setting.target.config.vocab, setting.draw)
+
+    def _recipe(self, setting: Setting) -> Recipe:
+        return setting.drafter_quant or recipes.load(self.recipe)

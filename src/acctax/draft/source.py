@@ -30,18 +30,6 @@ class Draft:
 
 
 class DraftSource(ABC):
-    """Registered under its `draft_source.kind`, built from that group's choice and the setting it serves in."""
-
-    has_weights = False  # whether drafter_quant means anything to it
-
-    @classmethod
-    def check(cls, choice, setting) -> None:
-        """Raises ConfigError where the drafter does not fit its target; reads no weights."""
-
-    @classmethod
-    def build(cls, choice, setting) -> "DraftSource":
-        raise NotImplementedError(f"{cls.__name__} is not built from a choice")
-
     @abstractmethod
     def begin(self, prompt: list[int], seed: int) -> None: ...
 

@@ -117,7 +117,7 @@ class _Reader:
         weight = self.tensor("model.embed_tokens.weight" if tied else f"{module}.weight", self.shapes[module])
         key = (module, rule.format, rule.group)
         if key not in self.checkpoint.packed:
-            self.checkpoint.packed[key] = registry.get(rule.format).pack(weight, rule.group)
+            self.checkpoint.packed[key] = registry.get(rule.format).pack(weight, rule.group, module)
         return self.checkpoint.packed[key]
 
     def finish(self) -> None:

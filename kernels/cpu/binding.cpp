@@ -1,0 +1,227 @@
+// The ops as torch calls them: checks, the result's memory, and the split into threads. The only file that knows torch,
+// through its stable ABI.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "dispatch.h"
+
+namespace {
+
+using namespace acctax;
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+using Optional = std::optional<Tensor>;
+
+constexpr int64_t linear_chunk = 16;   // output features: the unit of the kernels' ranges
+constexpr int64_t thread_work = 32768; // multiplications or elements that are worth a second thread
+
+Type type_of(const Tensor& t, const char* op) {
+    const ScalarType type = t.scalar_type();
+    STD_TORCH_CHECK(type == ScalarType::Float || type == ScalarType::BFloat16, op, ": needs float32 or bfloat16");
+    return type == ScalarType::Float ? Type::f32 : Type::bf16;
+}
+
+void check(const Tensor& t, ScalarType type, int64_t numel, const char* what) {
+    STD_TORCH_CHECK(t.scalar_type() == type, what, ": has the wrong type");
+    STD_TORCH_CHECK(t.numel() == numel, what, ": has ", t.numel(), " elements, needs ", numel);
+    STD_TORCH_CHECK(t.is_contiguous(), what, ": must be contiguous");
+}
+
+const void* data(const Optional& t) { return t ? t->const_data_ptr() : nullptr; }
+
+const float* floats(const Optional& t, int64_t numel, const char* what) {
+    if (t) check(*t, ScalarType::Float, numel, what);
+    return (const float*)data(t);
+}
+
+Tensor matrix(int64_t rows, int64_t columns, Type type) {
+    const int64_t sizes[] = {rows, columns}, strides[] = {columns, 1};
+    const int32_t dtype = type == Type::f32 ? aoti_torch_dtype_float32() : aoti_torch_dtype_bfloat16();
+    AtenTensorHandle handle;
+    STABLE_TORCH_ERROR_CODE_CHECK(
+        aoti_torch_empty_strided(2, sizes, strides, dtype, aoti_torch_device_type_cpu(), 0, &handle));
+    return Tensor(handle);
+}
+
+// f(begin, end) over [0, count), on as many threads as the work of one item is worth
+template <class F>
+void in_threads(int64_t count, int64_t item_work, const F& f) {
+    const int64_t grain = item_work < thread_work ? thread_work / (item_work ? item_work : 1) : 1;
+    if (count <= grain) f(int64_t{0}, count);
+    else torch::stable::parallel_for(0, count, grain, f);
+}
+
+// The calling thread's own memory, which grows and stays.
+void* scratch(size_t bytes) {
+    struct Buffer {
+        void* data = nullptr;
+        size_t size = 0;
+        ~Buffer() { std::free(data); }
+    };
+    static thread_local Buffer own;
+    if (bytes > own.size) {
+        std::free(own.data);
+        own.size = (bytes + 4095) / 4096 * 4096;
+        own.data = std::aligned_alloc(64, own.size);
+        STD_TORCH_CHECK(own.data, "out of memory");
+    }
+    return own.data;
+}
+
+Format format_of(const std::string& name) {
+    constexpr const char* names[] = {"fp32", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4"};
+    int i = 0;
+    while (i < (int)Format::unknown && name != names[i]) i++;
+    return (Format)i;
+}
+
+// A format that only the reference knows.
+Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format, int64_t group,
+                        Optional bias, Optional residual, bool float_out) {
+    using torch::stable::detail::from;
+    StableIValue stack[] = {from(x), from(codes), from(scales), from(global_scale), from(format),
+                            from(group), from(bias), from(residual), from(float_out)};
+    const bool failed = torch_call_dispatcher("acctax::linear_reference", "", stack, TORCH_ABI_VERSION);
+    STD_TORCH_CHECK(!failed, "linear: no kernel knows the format '", format, "', and the reference could not run it");
+    return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, const Optional& global_scale) {
+    struct Rule {
+        ScalarType codes, scales;
+        int64_t per_code, count;  // weights in an element of codes; elements of scales
+    };
+    using S = ScalarType;
+    const int64_t weights = a.N * a.K, width = a.group > 0 ? a.group : 1;
+    const Rule rules[] = {
+        {S::Float, S::Float, 1, 0},
+        {S::BFloat16, S::Float, 1, 0},
+        {S::Float8_e4m3fn, S::Float, 1, a.N},
+        {S::Char, S::Float, 1, a.N},
+        {S::Byte, S::BFloat16, 2, weights / width},
+        {S::Byte, S::Float8_e4m3fn, 2, weights / 16},
+        {S::Byte, S::Byte, 2, weights / 32},
+        {S::Byte, S::Float, 2, (weights + 63) / 64},
+    };
+    const Rule& rule = rules[(int)a.format];
+    STD_TORCH_CHECK(a.format != Format::int4 || (a.group > 0 && a.K % a.group == 0), "linear: group ", a.group, " does not divide K=", a.K);
+    STD_TORCH_CHECK(a.format != Format::nvfp4 || a.K % 16 == 0, "linear: nvfp4 needs K in whole blocks of 16, not ", a.K);
+    STD_TORCH_CHECK(a.format != Format::mxfp4 || a.K % 32 == 0, "linear: mxfp4 needs K in whole blocks of 32, not ", a.K);
+    check(codes, rule.codes, weights / rule.per_code, "linear: codes");
+    STD_TORCH_CHECK(scales.has_value() == (rule.count > 0), "linear: scales are missing, or not of this format");
+    if (scales) check(*scales, rule.scales, rule.count, "linear: scales");
+    if (a.format == Format::nvfp4) STD_TORCH_CHECK(global_scale, "linear: nvfp4 needs its global scale");
+    floats(global_scale, 1, "linear: global_scale");
+}
+
+Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format, int64_t group,
+              Optional bias, Optional residual, bool float_out) {
+    Linear a{};
+    a.format = format_of(format);
+    if (a.format == Format::unknown)
+        return linear_reference(x, codes, scales, global_scale, format, group, bias, residual, float_out);
+    STD_TORCH_CHECK(x.dim() == 2 && x.is_contiguous(), "linear: x must be a contiguous [M, K]");
+    a.x_type = type_of(x, "linear");
+    a.y_type = float_out ? Type::f32 : a.x_type;
+    a.M = x.size(0), a.K = x.size(1), a.group = group;
+    STD_TORCH_CHECK(a.K > 0, "linear: K is 0");
+    a.N = a.format == Format::nf4 ? codes.numel() * 2 / a.K : codes.size(0);
+    check_packed(a, codes, scales, global_scale);
+    if (residual) check(*residual, x.scalar_type(), a.M * a.N, "linear: residual");
+    a.x = x.const_data_ptr(), a.codes = codes.const_data_ptr(), a.scales = data(scales), a.residual = data(residual);
+    a.global_scale = (const float*)data(global_scale), a.bias = floats(bias, a.N, "linear: bias");
+    Tensor y = matrix(a.M, a.N, a.y_type);
+    a.y = y.mutable_data_ptr();
+
+    const Kernels& k = kernels();
+    a.packed_stride = k.packed_stride(a);
+    void* packed = scratch(a.M * a.packed_stride);
+    k.pack_x(a, packed);
+    a.packed_x = packed;
+    in_threads((a.N + linear_chunk - 1) / linear_chunk, linear_chunk * a.K * a.M,
+               [&](int64_t begin, int64_t end) { k.linear(a, begin, end); });
+    return y;
+}
+
+Tensor rms_norm(Tensor x, Tensor weight, double eps, Optional residual) {
+    STD_TORCH_CHECK(x.dim() == 2 && x.is_contiguous(), "rms_norm: x must be a contiguous [M, H]");
+    const int64_t M = x.size(0), H = x.size(1);
+    check(weight, ScalarType::Float, H, "rms_norm: weight");
+    if (residual) check(*residual, x.scalar_type(), M * H, "rms_norm: residual");
+    const Type type = type_of(x, "rms_norm");
+    Tensor y = matrix(M, H, type);
+    const RmsNorm a{type, H, (float)eps, x.const_data_ptr(), data(residual), (const float*)weight.const_data_ptr(), y.mutable_data_ptr()};
+    in_threads(M, H, [&](int64_t begin, int64_t end) { kernels().rms_norm(a, begin, end); });
+    return y;
+}
+
+Tensor gated(Tensor gate, Tensor up, std::string activation) {
+    STD_TORCH_CHECK(activation == "silu" || activation == "gelu_tanh",
+                    "gated: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
+    STD_TORCH_CHECK(gate.dim() == 2 && gate.is_contiguous(), "gated: gate must be a contiguous [M, I]");
+    check(up, gate.scalar_type(), gate.numel(), "gated: up");
+    const Type type = type_of(gate, "gated");
+    Tensor y = matrix(gate.size(0), gate.size(1), type);
+    const Gated a{type, activation != "silu", gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr()};
+    in_threads(gate.numel(), 4, [&](int64_t begin, int64_t end) { kernels().gated(a, begin, end); });
+    return y;
+}
+
+Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, double eps, Tensor cos, Tensor sin,
+              Tensor k_cache, Tensor v_cache, int64_t position, double scale, int64_t window) {
+    STD_TORCH_CHECK(q.dim() == 2 && q.is_contiguous(), "attend: q must be a contiguous [M, H*D]");
+    STD_TORCH_CHECK(k_cache.dim() == 3, "attend: the caches must be [Hkv, max_len, D]");
+    Attend a{};
+    a.type = type_of(q, "attend");
+    a.M = q.size(0), a.Hkv = k_cache.size(0), a.max_len = k_cache.size(1), a.D = k_cache.size(2);
+    a.H = q.size(1) / a.D;
+    a.position = position, a.window = window, a.eps = (float)eps, a.scale = (float)scale;
+    STD_TORCH_CHECK(position >= 0 && position + a.M <= a.max_len && position + a.M <= cos.size(0), "attend: rows ", position,
+                    "..", position + a.M - 1, " do not fit into a cache of ", a.max_len, " rows");
+    STD_TORCH_CHECK(a.D % 2 == 0 && q.size(1) == a.H * a.D && a.H % a.Hkv == 0 && window >= 0,
+                    "attend: ", q.size(1), " query columns do not fit ", a.Hkv, " key heads of ", a.D);
+    const ScalarType type = q.scalar_type();
+    check(k, type, a.M * a.Hkv * a.D, "attend: k");
+    check(v, type, a.M * a.Hkv * a.D, "attend: v");
+    check(k_cache, type, a.Hkv * a.max_len * a.D, "attend: k_cache");
+    check(v_cache, type, a.Hkv * a.max_len * a.D, "attend: v_cache");
+    check(cos, ScalarType::Float, cos.size(0) * a.D / 2, "attend: cos");
+    check(sin, ScalarType::Float, cos.numel(), "attend: sin");
+    a.q_norm = floats(q_norm, a.D, "attend: q_norm"), a.k_norm = floats(k_norm, a.D, "attend: k_norm");
+    a.q = q.const_data_ptr(), a.k = k.const_data_ptr(), a.v = v.const_data_ptr();
+    a.cos = (const float*)cos.const_data_ptr(), a.sin = (const float*)sin.const_data_ptr();
+    a.k_cache = k_cache.mutable_data_ptr(), a.v_cache = v_cache.mutable_data_ptr();
+    a.rotated_q = (float*)scratch(q.numel() * sizeof(float));
+    Tensor y = matrix(a.M, q.size(1), a.type);
+    a.y = y.mutable_data_ptr();
+
+    const Kernels& kernel = kernels();
+    kernel.append(a);
+    in_threads(a.M * a.H, 2 * (position + a.M) * a.D, [&](int64_t begin, int64_t end) { kernel.attend(a, begin, end); });
+    return y;
+}
+
+int64_t read_checksum(Tensor buffer) {
+    STD_TORCH_CHECK(buffer.scalar_type() == ScalarType::Byte && buffer.is_contiguous() && buffer.numel() % 8 == 0,
+                    "read_checksum: needs a contiguous uint8 buffer of whole 64-bit words");
+    const auto* words = (const uint64_t*)buffer.const_data_ptr();
+    std::atomic<uint64_t> total{0};
+    in_threads(buffer.numel() / 8, 1, [&](int64_t begin, int64_t end) { total += kernels().checksum(words, begin, end); });
+    return (int64_t)total.load();
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(acctax, CPU, m) {
+    m.impl("linear", TORCH_BOX(&linear));
+    m.impl("rms_norm", TORCH_BOX(&rms_norm));
+    m.impl("gated", TORCH_BOX(&gated));
+    m.impl("attend", TORCH_BOX(&attend));
+    m.impl("read_checksum", TORCH_BOX(&read_checksum));
+}

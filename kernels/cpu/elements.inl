@@ -1,0 +1,59 @@
+// Reading and writing f32 or bf16 in steps of 16, and what is made of that.
+
+inline float widen(uint16_t a) {
+    uint32_t bits = (uint32_t)a << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+}
+inline float widen(float a) { return a; }
+
+inline void narrow(float a, float* p) { *p = a; }
+inline void narrow(float a, uint16_t* p) {  // to nearest, ties to even
+    uint32_t bits;
+    std::memcpy(&bits, &a, 4);
+    *p = a == a ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fc0;
+}
+
+// Up to 16 elements; the lanes beyond n are 0.
+template <class T>
+inline vec load_row(const T* p, int64_t n) {
+    if (n < 16) {
+        T part[16] = {};
+        std::memcpy(part, p, n * sizeof(T));
+        return load_row(part, 16);
+    }
+    if constexpr (sizeof(T) == 4) return load(p);
+    else return from_bf16(p);
+}
+
+template <class T>
+inline void store_row(T* p, vec a, int64_t n) {
+    float part[16];
+    store(part, a);
+    for (int64_t i = 0; i < (n < 16 ? n : 16); i++) narrow(part[i], p + i);
+}
+
+// Cephes' expf: e^x = 2^n * p(x - n ln 2); 2^n in two factors, so that it may leave f32's range on both sides.
+inline vec exp(vec x) {
+    x = min(set1(89.0f), max(set1(-104.0f), x));  // this order lets NaN through
+    vec n = round(mul(x, set1(1.44269504088896341f)));
+    vec r = fma(n, set1(-0.693359375f), x);
+    r = fma(n, set1(2.12194440e-4f), r);
+    constexpr float coefficients[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+    vec p = set1(1.9875691500e-4f);
+    for (float c : coefficients) p = fma(p, r, set1(c));
+    p = add(fma(p, mul(r, r), r), set1(1.0f));
+    vec half = round(mul(n, set1(0.5f)));
+    return mul(mul(p, pow2(half)), pow2(sub(n, half)));
+}
+
+template <class T>
+inline float inverse_rms(const T* x, int64_t n, float eps) {
+    vec squares = zero();
+    for (int64_t i = 0; i < n; i += 16) {
+        vec a = load_row(x + i, n - i);
+        squares = fma(a, a, squares);
+    }
+    return 1.0f / __builtin_sqrtf(sum(squares) / (float)n + eps);
+}

@@ -1,0 +1,76 @@
+// What the CPU kernels offer, free of torch: plain functions on pointers, compiled once per instruction set.
+//
+// A call is split by its caller into independent ranges, so that threads never change a result; and every output
+// element is summed in an order that depends on its own inputs' length alone, so that M (the number of rows) never does.
+#pragma once
+
+#include <cstdint>
+
+namespace acctax {
+
+enum class Format { fp32, bf16, fp8, int8, int4, nvfp4, mxfp4, nf4, unknown };
+enum class Type { f32, bf16 };
+
+// y [M,N] = x [M,K] @ W.T + bias + residual. W is read as packed: see formats.inl.
+struct Linear {
+    Format format;
+    Type x_type, y_type;
+    int64_t M, N, K, group;
+    const void* x;
+    const void* codes;
+    const void* scales;         // per row, group or block, in the format's own type
+    const float* global_scale;  // nvfp4: one number
+    const float* bias;          // [N] or null
+    const void* residual;       // [M,N] in x_type or null
+    void* y;
+    const void* packed_x;       // x as pack_x left it
+    int64_t packed_stride;      // bytes from one row of packed_x to the next
+};
+
+struct RmsNorm {
+    Type type;
+    int64_t H;
+    float eps;
+    const void *x, *residual;  // [M,H]; residual may be null
+    const float* weight;       // [H]
+    void* y;
+};
+
+struct Gated {
+    Type type;
+    bool gelu;  // else silu
+    const void *gate, *up;
+    void* y;
+};
+
+struct Attend {
+    Type type;
+    int64_t M, H, Hkv, D, max_len, position, window;
+    float eps, scale;
+    const void *q, *k, *v;             // [M,H*D], [M,Hkv*D], [M,Hkv*D]
+    const float *q_norm, *k_norm;      // [D] or null
+    const float *cos, *sin;            // [max_len,D/2]
+    void *k_cache, *v_cache;           // [Hkv,max_len,D]
+    float* rotated_q;                  // scratch [M,H,D]
+    void* y;                           // [M,H*D]
+};
+
+// One instruction set's functions. Ranges are half open.
+struct Kernels {
+    const char* isa;
+    int64_t (*packed_stride)(const Linear&);                  // bytes of scratch that pack_x needs for one row
+    void (*pack_x)(const Linear&, void* packed_x);            // x in the order and type in which the kernel reads it
+    void (*linear)(const Linear&, int64_t begin, int64_t end);    // output columns, in chunks of `linear_chunk`
+    void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end); // rows
+    void (*gated)(const Gated&, int64_t begin, int64_t end);      // chunks of `gated_chunk` elements up to `count`
+    void (*append)(const Attend&);                                // norms, rotates; fills rotated_q and both caches
+    void (*attend)(const Attend&, int64_t begin, int64_t end);    // (row, head) pairs, row-major
+    uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);
+};
+
+const Kernels* kernels_avx512bf16();  // null where the compiler or the processor lacks it
+const Kernels* kernels_avx512();
+const Kernels* kernels_avx2();
+const Kernels* kernels_scalar();
+
+}  // namespace acctax

@@ -1,0 +1,17 @@
+// Every kernel, in namespace ISA: included once for each instruction set, after its simd_*.h.
+#include <cstdlib>
+
+namespace acctax::ISA {
+namespace {
+
+#include "elements.inl"
+#include "rows.inl"
+#include "formats.inl"
+#include "linear.inl"
+#include "linear_f32.inl"
+#include "attend.inl"
+
+constexpr Kernels table{ISA_NAME, packed_stride, pack_x, linear, rms_norm, gated, append, attend, checksum};
+
+}  // namespace
+}  // namespace acctax::ISA

@@ -1,0 +1,66 @@
+"""What to run or change next, from a scheme's verdict and the component that decided it."""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from acctax.analyze.rows import Row
+from acctax.analyze.sweep import Scheme
+from acctax.analyze.verdicts import LOSSES, Name
+
+_K = re.compile(r"(?<=\sK=)[\d,]+")
+
+
+def commands(rows: Iterable[Row]) -> list[str]:
+    """The commands that measure these cells again, those that differ in K alone as one."""
+    merged: dict[str, set[int]] = {}
+    for row in rows:
+        merged.setdefault(_K.sub("*", row.rerun), set()).add(row.K)
+    return [command.replace(" K=*", f" K={','.join(map(str, sorted(Ks)))}") for command, Ks in merged.items()]
+
+
+def advise(scheme: Scheme) -> str:
+    """For the scheme's headline cell; nothing for a reference."""
+    row = scheme.headline
+    if row.verdict == Name.INVALID:
+        return "mend the measurement; an invalid cell takes part in no ranking"
+    if row.verdict == Name.UNDECIDED:
+        return row.remedy
+    if row.verdict == Name.REFERENCE:
+        return ""
+    steps = [_remedy(row)] if row.verdict == Name.REJECT else []
+    return "; ".join(steps + _retune(scheme, row))
+
+
+def _remedy(row: Row) -> str:
+    without = row["speed/W_spec"] * np.exp(row[LOSSES[row.component]])
+    then = f"(without this loss W_spec would be {without:.2f})"
+    if row.component == "acceptance":
+        is_self = str(row.choices["draft_source"]).startswith("self")
+        own = "draft_source.recipe=…" if is_self else "draft_source=…"
+        return f"try a drafter that shares the candidate's error, {own} {then}"
+    if row.component == "kernels":
+        return (
+            f"faster kernels, a pass reads {row['bytes/BW_eff_GBs']:.1f} GB/s, the reference's "
+            f"{row['bytes/BW_eff_GBs_ref']:.1f}, the machine {row['bytes/bandwidth_GBs']:.1f} {then}"
+        )
+    if row.component == "verify width":
+        width, width_ref = (row[f"time/T_verify_ms{s}"] / row[f"time/T1_ms{s}"] for s in ("", "_ref"))
+        return (
+            f"a smaller K, or a kernel for {row.K + 1} rows: they cost {width:.2f} of one row, "
+            f"the reference's {width_ref:.2f} {then}"
+        )
+    c, c_ref = row["time/c"], row["time/c_ref"]
+    return f"a cheaper drafter or a smaller K: c is {c:.2f}, the reference's {c_ref:.2f} {then}"
+
+
+def _retune(scheme: Scheme, row: Row) -> list[str]:
+    best, best_ref = scheme.best_K(), scheme.best_K("_ref")
+    if best is None or len(scheme.valid) == 1:
+        return ["ship it, and sweep K for its best"] if row.verdict == Name.ACCEPT else []
+    if best.K == 0:
+        return ["decode plainly, K=0: no K gains on it"]
+    if row.verdict == Name.ACCEPT:
+        return [f"ship it at K={best.K}"]
+    return [f"re-tune K: its best is {best.K}, the reference's {best_ref.K}"] if best.K != best_ref.K else []

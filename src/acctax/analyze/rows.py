@@ -1,0 +1,167 @@
+"""A record becomes a row: flat figures with intervals, and a verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from acctax import theory
+from acctax.analyze.acceptance import Acceptance, Pairs, pair
+from acctax.analyze.decomposition import Corner, decompose
+from acctax.analyze.figures import Figures
+from acctax.analyze.intervals import Draws, Estimate, resample
+from acctax.analyze.timing import Timing
+from acctax.analyze.validity import broken_identity, meaningless
+from acctax.analyze.verdicts import LOSSES, Name, Rules, Verdict, decide
+from acctax.record import Arm, Record
+
+Named = dict[str, float | Draws]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured cell, analysed: `row["accept/tau"]` is a figure, `row.estimate(…)` has its interval."""
+
+    choices: Mapping[str, str | int | float]
+    cell_id: str
+    is_reference: bool
+    verdict: Name
+    reason: str
+    component: str | None  # of a REJECT: what ate the win
+    remedy: str | None  # of an UNDECIDED: what would decide it
+    figures: Figures
+    prompts: int  # that counted
+    rounds: int
+    environment: Mapping[str, str]
+    rerun: str
+
+    def __getitem__(self, name: str) -> float:
+        return self.figures[name]
+
+    def estimate(self, name: str) -> Estimate:
+        return self.figures.estimate(name)
+
+    @property
+    def K(self) -> int:
+        return int(self.choices["K"])
+
+    def metrics(self) -> dict[str, float]:
+        """What MLflow logs: every figure that has a value."""
+        return self.figures.finite()
+
+
+def analyze(record: Record, rules: Rules = Rules(), seed: int = 0) -> Row:
+    """A record under `rules` (or a config's verdict group); the same seed gives the same intervals."""
+    if reason := broken_identity(record):
+        return _row(record, Figures({}), Verdict(Name.INVALID, reason), prompts=0)
+    pairs = pair(record)
+    figures = _figures(record, pairs, rules.resamples, np.random.default_rng(seed))
+    if reason := meaningless(record, figures):
+        verdict = Verdict(Name.INVALID, reason)
+    elif record.is_reference:
+        verdict = Verdict(Name.REFERENCE, "measured against itself: the noise floor")
+    else:
+        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds))
+    return _row(record, figures, verdict, len(pairs))
+
+
+def _row(record: Record, figures: Figures, verdict: Verdict, prompts: int) -> Row:
+    return Row(
+        choices=record.choices,
+        cell_id=record.cell_id,
+        is_reference=record.is_reference,
+        verdict=verdict.name,
+        reason=verdict.reason,
+        component=verdict.component,
+        remedy=verdict.remedy,
+        figures=figures,
+        prompts=prompts,
+        rounds=len(record.reference.rounds),
+        environment=record.environment,
+        rerun=record.rerun,
+    )
+
+
+def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Generator) -> Figures:
+    K = int(record.choices["K"])
+    by_prompt = resample(len(pairs), resamples, rng)  # both arms see the same prompts and the same rounds
+    by_round = resample(len(record.reference.rounds), resamples, rng)
+    named: Named = {"bytes/bandwidth_GBs": np.median(record.bandwidth) / 1e9, "behaviour/prompts": len(pairs)}
+    corners = []
+    for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
+        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round)
+        tau = acceptance.tau(by_prompt)
+        own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
+        own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
+        named |= {name + suffix: figure for name, figure in own.items()}
+        corners.append(Corner(sum(arm.bytes_ar.values()), timing.T1, timing.T_verify, timing.C, tau))
+    W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
+    return Figures.of(named | _comparison(*corners, W_cycle, record.is_reference))
+
+
+def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
+    K = acceptance.K
+    rates = {"conditional": acceptance.conditional(), "unconditional": acceptance.unconditional()}
+    by_position = {f"accept/{kind}_{i + 1}": rates[kind][i] for kind in rates for i in range(K)}
+    return {
+        "accept/tau": tau,
+        "accept/alpha_geo": theory.alpha_geo(tau, K),
+        "accept/alpha_mean": theory.alpha_mean(tau, K),
+        "accept/draft_rate": acceptance.draft_rate(),
+    } | by_position
+
+
+def _time(timing: Timing, K: int) -> Named:
+    return {
+        "time/T1_ms": 1e3 * timing.T1,
+        "time/T_verify_ms": 1e3 * timing.T_verify,
+        "time/D_ms": 1e3 * timing.D,
+        "time/O_ms": 1e3 * timing.O,
+        "time/C_ms": 1e3 * timing.C,
+        "time/C_ar_ms": 1e3 * timing.C_ar,
+        "time/c": timing.D / timing.T1 / (K or np.nan),
+    }
+
+
+def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
+    tok_s, classic = tau / timing.C, tau / (timing.T1 + timing.D)  # BW_eff/B_token is 1/T(1), K·c·T(1) is D
+    seconds = sum(prompt.seconds for prompt in arm.prompts)
+    tokens = sum(len(prompt.tokens) for prompt in arm.prompts)
+    cycles = sum(len(prompt.committed) for prompt in arm.prompts)
+    return {
+        "speed/tok_s": tok_s,
+        "speed/tok_s_ar": 1 / timing.C_ar,
+        "speed/speedup": tok_s * timing.C_ar,
+        "speed/classic_tok_s": classic,
+        "speed/classic_residual": classic / tok_s - 1,
+        "speed/end_to_end_tok_s": tokens / seconds,
+        "speed/agreement": cycles * timing.C[0] / seconds,  # of end-to-end tok/s with τ/C
+    }
+
+
+def _bytes(arm: Arm, timing: Timing) -> Named:
+    token = sum(arm.bytes_ar.values())
+    return {f"bytes/{component}_MB": size / 1e6 for component, size in arm.bytes_ar.items()} | {
+        "bytes/token_MB": token / 1e6,
+        "bytes/cycle_MB": sum(arm.bytes_cycle.values()) / 1e6,
+        "bytes/BW_eff_GBs": token / timing.T1 / 1e9,
+    }
+
+
+def _comparison(r: Corner[Draws], c: Corner[Draws], W_cycle: float, is_reference: bool) -> Named:
+    parts = decompose(r, c)
+    A = c.tau / r.tau
+    clocked, counted = theory.acceptance_tax(parts.W_spec, A), theory.counted_tax(W_cycle, A)
+    no_value = np.full_like(A, np.nan)
+    return {
+        "accept/tau_ratio": A,
+        "bytes/W": parts.W_bytes,
+        "bytes/W_cycle": W_cycle,
+        "speed/W_AR": parts.W_AR,
+        "speed/W_spec": parts.W_spec,
+        "tax/potential": theory.potential(parts.W_spec, A),
+        "tax/realized": parts.W_spec - 1,
+        # A byte win is what is taxed. The reference has none over itself, and noise over noise is no number.
+        "tax/clocked": clocked if np.isfinite(clocked[0]) and not is_reference else no_value,
+        "tax/counted": counted if np.isfinite(counted[0]) and not is_reference else no_value,
+    } | {LOSSES[name]: loss for name, loss in parts.losses.items()}

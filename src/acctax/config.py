@@ -1,0 +1,320 @@
+"""The schema: one frozen dataclass per group of conf/, checked when a cell is composed.
+
+Everything that needs no model is checked here (ConfigError); what needs its files is `measure.job.preflight`'s.
+A key that no dataclass knows is refused, so that a misspelt choice never passes silently.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from acctax.paths import conf_dir
+from acctax.schema import convert, require
+
+if TYPE_CHECKING:
+    from acctax.draft.setting import Setting
+    from acctax.draft.source import DraftSource
+
+
+def _at_least(low: int, group: str, **values: int | None) -> None:
+    for name, value in values.items():
+        require(value is None or value >= low, f"{group}.{name}", value, f"must be at least {low}")
+
+
+@dataclass(frozen=True)
+class GgufTarget:
+    """A GGUF file inside an installed Python package."""
+
+    name: str
+    package: str
+    file: str
+    chat: bool  # prompts go through the model's chat template; else as plain text
+    description: str = ""
+    cache_dir: str | None = None
+    kind: Literal["gguf_package"] = "gguf_package"
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class HubTarget:
+    """A local folder or a hub id with safetensors."""
+
+    name: str
+    path: str
+    cache_dir: str | None = None
+    kind: Literal["hf"] = "hf"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}:{self.path}"
+
+
+@dataclass(frozen=True)
+class RandomLlamaTarget:
+    """Random weights of a given size: for tests and for timing, no text worth reading."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    vocab: int
+    context: int
+    tie: bool
+    seed: int
+    cache_dir: str | None = None
+    kind: Literal["random_llama"] = "random_llama"
+
+    def __post_init__(self) -> None:
+        _at_least(1, "target", layers=self.layers, heads=self.heads, kv_heads=self.kv_heads, vocab=self.vocab,
+                  hidden=self.hidden, intermediate=self.intermediate, context=self.context)
+        require(self.hidden % (2 * self.heads) == 0, "target.hidden", self.hidden,
+                 f"must be an even multiple of target.heads ({self.heads})")
+        require(self.heads % self.kv_heads == 0, "target.kv_heads", self.kv_heads,
+                 f"must divide target.heads ({self.heads})")
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}:{self.layers}x{self.hidden}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Modules whose name matches `pattern` (fnmatch) are stored in `format`; group: weights that share a scale."""
+
+    pattern: str
+    format: str
+    group: int | None = None
+
+    def __post_init__(self) -> None:
+        require(self.group is None or self.group > 0, "group", self.group, "must be at least 1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An ordered list of rules, the first match wins; without rules, everything stays as loaded."""
+
+    name: str
+    rules: tuple[Rule, ...] = ()
+
+
+AS_LOADED = Recipe("bf16")
+
+
+class DraftChoice:
+    """What the draft_source group may hold. Each file of draft/ derives its own frozen dataclass from this.
+
+    A member's field `kind` names it in conf/; `label` is its short name in tables, with the fields that matter.
+    """
+
+    members: ClassVar[dict[str, type["DraftChoice"]]] = {}
+    kind: str
+    takes_recipe: ClassVar[bool] = False  # there are weights that drafter_quant could store otherwise
+    brings_recipe: ClassVar[bool] = False  # a format belongs to the source: drafter_quant=bf16 is a change too
+
+    def __init_subclass__(cls) -> None:
+        DraftChoice.members[cls.kind] = cls
+
+    @property
+    def label(self) -> str:
+        return self.kind
+
+    def check(self, setting: "Setting") -> None:
+        """Raises ConfigError where the drafter does not fit its target; reads no weights."""
+
+    def build(self, setting: "Setting") -> "DraftSource":
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    path: str  # a JSONL file; "conf:…" lies inside conf/
+
+    @property
+    def file(self) -> Path:
+        inside = self.path.removeprefix("conf:")
+        return conf_dir() / inside if inside != self.path else Path(self.path).expanduser()
+
+    @property
+    def label(self) -> str:
+        return self.name if self.path.startswith("conf:") else f"{self.name}:{self.path}"
+
+
+@dataclass(frozen=True)
+class Decoding:
+    name: str
+    temperature: float  # 0 is greedy
+    top_k: int  # 0 is off
+    top_p: float  # 1 is off
+
+    def __post_init__(self) -> None:
+        require(self.temperature >= 0, "decoding.temperature", self.temperature, "must be 0 (greedy) or above")
+        require(self.top_k >= 0, "decoding.top_k", self.top_k, "must be 0 (off) or above")
+        require(0 < self.top_p <= 1, "decoding.top_p", self.top_p, "must lie in (0, 1]")
+
+    @property
+    def label(self) -> str:
+        if self.temperature == 0:
+            return "greedy"
+        top = (f",k={self.top_k}" if self.top_k else "") + (f",p={self.top_p:g}" if self.top_p < 1 else "")
+        return f"sample:T={self.temperature:g}{top}"
+
+
+@dataclass(frozen=True)
+class Device:
+    name: str
+    threads: int | None  # None: one per physical core
+    kernels: Literal["native", "reference"]
+
+    def __post_init__(self) -> None:
+        _at_least(1, "device", threads=self.threads)
+
+    @property
+    def label(self) -> str:
+        threads = f":{self.threads}" if self.threads else ""
+        return self.name + threads + (":reference" if self.kernels == "reference" else "")
+
+
+@dataclass(frozen=True)
+class Measure:
+    name: str
+    prompts: int
+    max_new_tokens: int
+    rounds: int
+    cycles: int  # per round
+    resamples: int  # of the bootstrap
+
+    def __post_init__(self) -> None:
+        _at_least(1, "measure", prompts=self.prompts, rounds=self.rounds, cycles=self.cycles)
+        _at_least(2, "measure", max_new_tokens=self.max_new_tokens)
+        _at_least(100, "measure", resamples=self.resamples)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    tax_threshold: float = 0.5  # a share: 0.5 is 50 %
+    margin: float = 0.0  # W_spec must exceed 1 + margin
+    resamples: int = 2000  # conf/ takes it from the measure group
+
+    def __post_init__(self) -> None:
+        require(self.tax_threshold > 0, "verdict.tax_threshold", self.tax_threshold, "must be above 0")
+        require(self.margin >= 0, "verdict.margin", self.margin, "must be 0 or above")
+
+
+@dataclass(frozen=True)
+class Tracking:
+    uri: str | None  # None: MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory
+    experiment: str
+    artifacts: str | None  # None: the server's choice, mlruns/artifacts with the local file
+    reuse: bool  # a finished cell is not measured twice
+
+
+Target = GgufTarget | HubTarget | RandomLlamaTarget
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration, to be measured against its reference."""
+
+    target: Target
+    target_quant: Recipe
+    drafter_quant: Recipe | None
+    draft_source: DraftChoice
+    K: int
+    workload: Workload
+    decoding: Decoding
+    device: Device
+    measure: Measure
+    verdict: Verdict
+    tracking: Tracking
+    seed: int
+    overrides: tuple[str, ...] = field(default=(), compare=False)  # as given on the command line
+
+    def __post_init__(self) -> None:
+        require(self.K >= 0, "K", self.K, "must be 0 (plain decoding) or above")
+        require(self.K == 0 or self.draft_source.kind != "none", "K", self.K,
+                "must be 0 with draft_source=none, which drafts nothing")
+        takes_recipe = self.draft_source.takes_recipe or self.drafter_quant is None
+        require(takes_recipe, "drafter_quant", getattr(self.drafter_quant, "name", None),
+                f"must be none: draft_source={self.draft_source.kind} has no weights")
+        require(self.seed >= 0, "seed", self.seed, "must be 0 or above")
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether no `*_quant` choice changes anything: the candidate is then measured against itself."""
+        drafter_kept = self.drafter_quant is None or not (self.drafter_quant.rules or self.draft_source.brings_recipe)
+        return not self.target_quant.rules and (drafter_kept or self.K == 0)
+
+    def reference(self) -> "Cell":
+        """The same cell with every `*_quant` choice taken away; the draft source keeps its own format."""
+        return replace(self, target_quant=AS_LOADED, drafter_quant=None)
+
+    def choices(self) -> dict[str, str | int]:
+        """The short names that tell cells apart, as MLflow shows them."""
+        return {
+            "target": self.target.label,
+            "target_quant": self.target_quant.name,
+            "drafter_quant": self.drafter_quant.name if self.drafter_quant else "none",
+            "draft_source": self.draft_source.label,
+            "K": self.K,
+            "workload": self.workload.label,
+            "decoding": self.decoding.label,
+            "device": self.device.label,
+            "seed": self.seed,
+        }
+
+    @property
+    def scheme(self) -> str:
+        """The choices without K: a line of the chart over K."""
+        chosen = self.choices()
+        return " ".join(f"{name}={value}" for name, value in chosen.items() if name != "K")
+
+    @property
+    def cell_id(self) -> str:
+        """Hash of every choice that the measurement depends on, and of the workload's bytes."""
+        chosen = asdict(self)
+        for volatile in ("verdict", "tracking", "overrides"):
+            del chosen[volatile]
+        del chosen["target"]["cache_dir"], chosen["measure"]["resamples"], chosen["workload"]["path"]
+        chosen["target"].pop("description", None)
+        workload = self.workload.file
+        prompts = workload.read_bytes() if workload.is_file() else b""
+        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode() + prompts).hexdigest()[:16]
+
+    @property
+    def rerun_command(self) -> str:
+        kept = [o for o in self.overrides if not o.lstrip("+~").startswith(("tracking", "verdict", "hydra"))]
+        return shlex.join(["python", "-m", "acctax", *kept, "tracking.reuse=false"])
+
+    def to_yaml(self) -> str:
+        return OmegaConf.to_yaml(OmegaConf.create(asdict(self)))
+
+
+def from_hydra(cfg: DictConfig, overrides: Sequence[str] = ()) -> Cell:
+    """The checked cell of a composed configuration; overrides: the command line that composed it.
+
+    Raises ConfigError, naming the field, its value and what is allowed.
+    """
+    ours = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
+    chosen = OmegaConf.to_container(ours, resolve=True)
+    if chosen.get("drafter_quant") == {"name": "none"}:
+        chosen["drafter_quant"] = None
+    return replace(convert(Cell, chosen), overrides=tuple(overrides))
+
+
+def register_options() -> None:
+    """Offer every recipe of conf/target_quant as an option of drafter_quant too. Before Hydra composes."""
+    for file in sorted((conf_dir() / "target_quant").glob("*.yaml")):
+        ConfigStore.instance().store(group="drafter_quant", name=file.stem, node=OmegaConf.load(file))

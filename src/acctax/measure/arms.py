@@ -1,0 +1,39 @@
+"""The two arms of a cell: reference and candidate, each a target, a draft source and a rule."""
+
+from dataclasses import dataclass
+
+from acctax.config import Cell
+from acctax.decode.cycle import Generation
+from acctax.decode.rules import Rule, rule_of
+from acctax.draft.none import NoSource
+from acctax.draft.setting import Setting
+from acctax.draft.source import DraftSource
+from acctax.models.checkpoint import Checkpoint, open_checkpoint
+from acctax.models.decoder import Decoder
+
+
+@dataclass(frozen=True)
+class Arm:
+    target: Decoder
+    source: DraftSource
+    rule: Rule
+    stop_tokens: frozenset[int]
+
+    def speculative(self) -> Generation:
+        return Generation(self.target, self.source, self.rule, self.stop_tokens)
+
+    def plain(self) -> Generation:
+        return Generation(self.target, NoSource(), self.rule, self.stop_tokens)
+
+
+def build_arm(cell: Cell, capacity: int) -> Arm:
+    """The arm that a cell's choices describe: `cell` itself or `cell.reference()`."""
+    checkpoint = open_checkpoint(cell.target)
+    setting = setting_of(cell, checkpoint, capacity)
+    target = Decoder.load(checkpoint, cell.target_quant, capacity)
+    source = cell.draft_source.build(setting) if cell.K else NoSource()
+    return Arm(target, source, rule_of(cell.decoding), checkpoint.stop_tokens)
+
+
+def setting_of(cell: Cell, checkpoint: Checkpoint, capacity: int) -> Setting:
+    return Setting(checkpoint, cell.drafter_quant, capacity, rule_of(cell.decoding).draw)

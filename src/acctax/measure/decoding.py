@@ -1,0 +1,50 @@
+"""Acceptance is counted: every prompt is decoded freely by both arms, in turn."""
+
+from collections.abc import Sequence
+
+from acctax.decode.cycle import Generation
+from acctax.measure.behaviour import looped
+from acctax.measure.workload import Prompt
+from acctax.progress import Progress
+from acctax.record import PromptRecord
+
+SEED_STRIDE = 1_000_003  # between the seeds of two prompts, whatever the sweep's seed
+
+
+def decode_all(
+    generations: Sequence[Generation],
+    prompts: Sequence[tuple[Prompt, list[int]]],
+    K: int,
+    max_new_tokens: int,
+    seed: int,
+    progress: Progress,
+) -> list[list[PromptRecord]]:
+    """One list of records per generation (arm). The arms take turns, A B B A, so that drift meets both alike."""
+    records: list[list[PromptRecord]] = [[] for _ in generations]
+    with progress.phase("decode", total=len(prompts) * len(generations)) as phase:
+        for i, (prompt, tokens) in enumerate(prompts):
+            arms = list(zip(generations, records))
+            for generation, its_records in arms if i % 2 == 0 else reversed(arms):
+                generation.begin(tokens, seed + SEED_STRIDE * i, max_new_tokens)
+                its_records.append(_decode(generation, prompt, len(tokens), K))
+                phase.advance()
+    return records
+
+
+def _decode(generation: Generation, prompt: Prompt, prompt_tokens: int, K: int) -> PromptRecord:
+    cycles = []
+    while not generation.finished:
+        cycles.append(generation.cycle(K))
+    tokens = generation.text[prompt_tokens:]
+    return PromptRecord(
+        prompt_id=prompt.id,
+        category=prompt.category,
+        prompt_tokens=prompt_tokens,
+        tokens=tokens,
+        drafted=[cycle.drafted for cycle in cycles],
+        accepted=[cycle.accepted for cycle in cycles],
+        committed=[cycle.committed for cycle in cycles],
+        capped=generation.capped,
+        looped=looped(tokens),
+        seconds=sum(cycle.seconds for cycle in cycles),
+    )

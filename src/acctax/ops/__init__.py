@@ -1,0 +1,21 @@
+"""The few ops a forward pass is made of.
+
+Each is a torch custom op with a plain PyTorch reference and compiled kernels; `reference` documents them. They run on
+the reference until `load` brings in the compiled kernels.
+"""
+
+import torch
+
+from acctax.ops import schema  # noqa: F401  defines torch.ops.acctax.*
+from acctax.ops.native import backend, load
+from acctax.ops.reference import register_unpack
+
+rms_norm = torch.ops.acctax.rms_norm.default
+linear = torch.ops.acctax.linear.default
+gated = torch.ops.acctax.gated.default
+attend = torch.ops.acctax.attend.default
+read_checksum = torch.ops.acctax.read_checksum.default
+
+__all__ = [
+    "attend", "backend", "gated", "linear", "load", "read_checksum", "register_unpack", "rms_norm",
+]  # fmt: skip

@@ -1,0 +1,69 @@
+"""Brings the compiled kernels into the process, or leaves the reference in charge."""
+
+import ctypes
+import sys
+import warnings
+
+import torch
+
+from acctax.errors import ConfigError
+from acctax.ops import reference
+from acctax.ops.build import BuildError, build
+from acctax.ops.schema import SCHEMAS
+
+_library: ctypes.CDLL | None = None  # the compiled kernels, from the first "native" on
+_no_library: str | None = None  # why there are none, said once
+_covers: torch.library.Library | None = None  # holds the reference in front of loaded kernels
+_isa: str | None = None  # the instruction set in use; None: the reference serves
+
+
+def load(kernels: str = "native", isa: str = "") -> None:
+    """Chooses what runs the ops on the CPU; "native" builds the kernels on first use (about 20 s, then cached).
+
+    isa: "avx512bf16", "avx512", "avx2" or "scalar" instead of the best that this processor runs (for tests).
+    Without a compiler, or when the build fails, one line on stderr says so and the reference serves.
+    Raises ConfigError for other names and for an instruction set that this machine lacks.
+    """
+    global _isa
+    if kernels not in ("native", "reference"):
+        raise ConfigError("device.kernels", kernels, "must be native or reference")
+    library = _native_library() if kernels == "native" else None
+    _cover(library is None and _library is not None)
+    _isa = None
+    if library is not None:
+        chosen = library.acctax_select_isa(isa.encode())
+        if chosen is None:
+            raise ConfigError("isa", isa, "this machine or its compiler does not know it")
+        _isa = chosen.decode()
+
+
+def backend() -> str:
+    """What runs the ops on the CPU: "native avx512bf16", "native avx512", "native avx2", "native scalar", "reference"."""
+    return f"native {_isa}" if _isa else "reference"
+
+
+def _native_library() -> ctypes.CDLL | None:
+    global _library, _no_library
+    if _library is None and _no_library is None:
+        try:
+            path = str(build())
+            torch.ops.load_library(path)
+            _library = ctypes.CDLL(path)
+            _library.acctax_select_isa.restype = ctypes.c_char_p
+        except (BuildError, ConfigError, OSError) as error:
+            _no_library = " ".join(str(error).split())
+            print(f"acctax: no compiled kernels, the slow reference serves instead ({_no_library})", file=sys.stderr)
+    return _library
+
+
+def _cover(wanted: bool) -> None:
+    """Puts the reference in front of kernels that are loaded already, or takes it away again."""
+    global _covers
+    if wanted and _covers is None:
+        _covers = torch.library.Library("acctax", "IMPL")
+        with warnings.catch_warnings():  # torch warns that a kernel is overridden: it is meant to be
+            warnings.simplefilter("ignore")
+            for name in SCHEMAS:
+                _covers.impl(name, getattr(reference, name), "CPU", allow_override=True)
+    elif not wanted:
+        _covers = None  # its registrations go with it

@@ -1,0 +1,154 @@
+"""Every op in plain PyTorch: what the compiled kernels must agree with, and what serves where there are none.
+
+A row of a result is bitwise the same whatever the number of rows M and of threads is. Sums are therefore made of
+element-wise additions (`_tree_sum`) or of one matrix-vector product a row, never of a matrix product whose tiling
+follows M; and what is more than a basic operation runs row by row (`_by_row`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Unpack = Callable[[Tensor, Tensor | None, Tensor | None, int, int], Tensor]
+
+_unpack: dict[str, Unpack] = {}
+
+_ACTIVATIONS = {"silu": F.silu, "gelu_tanh": partial(F.gelu, approximate="tanh")}
+
+
+def register_unpack(format: str, fn: Unpack) -> None:
+    """Lets `linear` read `format`: fn(codes, scales, global_scale, group, K) -> f32 [N, K]."""
+    _unpack[format] = fn
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float, residual: Tensor | None = None) -> Tensor:
+    """x / rms(x) * weight (+ residual) over the last dimension, in f32, rounded once to x.dtype.
+
+    x, residual [M, H] bf16 or f32; weight [H] f32.
+    """
+    y = _normed(x.float(), weight, eps)
+    return (y if residual is None else y + residual.float()).to(x.dtype)
+
+
+def linear(
+    x: Tensor,
+    codes: Tensor,
+    scales: Tensor | None,
+    global_scale: Tensor | None,
+    format: str,
+    group: int,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    float_out: bool = False,
+) -> Tensor:
+    """x @ W.T + bias + residual, W [N, K] packed as `format`, accumulated in f32 and rounded once.
+
+    x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] in x.dtype, or f32 if float_out.
+    Raises RuntimeError for a format that nobody registered.
+    """
+    if format not in _unpack:
+        raise RuntimeError(f"linear: no weight format {format!r}; registered are {', '.join(sorted(_unpack))}")
+    weight = _unpack[format](codes, scales, global_scale, group, x.shape[1]).float()
+    # a fresh copy of each row: BLAS may sum differently at another alignment
+    y = torch.stack([torch.mv(weight, row.float().clone()) for row in x]) if len(x) else x.new_empty(0, len(weight))
+    if bias is not None:
+        y = y + bias
+    if residual is not None:
+        y = y + residual.float()
+    return y.float() if float_out else y.to(x.dtype)
+
+
+def gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
+    """act(gate) * up in f32, rounded once; activation is "silu" or "gelu_tanh"."""
+    if activation not in _ACTIVATIONS:
+        raise RuntimeError(f"gated: no activation {activation!r}; use 'silu' or 'gelu_tanh'")
+    return (_by_row(_ACTIVATIONS[activation], gate.float()) * up.float()).to(gate.dtype)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_norm: Tensor | None,
+    k_norm: Tensor | None,
+    eps: float,
+    cos: Tensor,
+    sin: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    position: int,
+    scale: float,
+    window: int = 0,
+) -> Tensor:
+    """Norms and rotates q and k, appends k and v to the caches, and attends causally over the cache.
+
+    q [M, H*D]; k, v [M, Hkv*D]; q_norm, k_norm [D] f32, RMS norms applied per head before the rotary;
+    cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); k_cache, v_cache [Hkv, max_len, D].
+    New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p (window 0: all up to p).
+    Returns [M, H*D] in q.dtype. Raises RuntimeError when the rows do not fit into the cache.
+    """
+    M = q.shape[0]
+    Hkv, max_len, D = k_cache.shape
+    if position < 0 or position + M > max_len or position + M > len(cos):
+        raise RuntimeError(f"attend: rows {position}..{position + M - 1} do not fit into a cache of {max_len} rows")
+    if not (k_cache.is_contiguous() and v_cache.is_contiguous()):
+        raise RuntimeError("attend: the caches must be contiguous")
+
+    rows = slice(position, position + M)
+    q, new_k = (
+        _rotated(_head_normed(t.float().view(M, -1, D), norm, eps), cos[rows, None], sin[rows, None])
+        for t, norm in ((q, q_norm), (k, k_norm))
+    )  # [M, H, D], [M, Hkv, D] f32
+    k_cache[:, rows] = new_k.transpose(0, 1).to(k_cache.dtype)
+    v_cache[:, rows] = v.view(M, Hkv, D).transpose(0, 1)
+
+    out = torch.empty(M, q.shape[1] * D, dtype=v.dtype)
+    for m in range(M):
+        end = position + m + 1
+        seen = slice(max(0, end - window) if window else 0, end)
+        keys, values = k_cache[:, None, seen].float(), v_cache[:, None, seen].float()  # [Hkv, 1, L, D]
+        scores = _tree_sum(q[m].view(Hkv, -1, 1, D) * keys) * scale  # [Hkv, H/Hkv, L]
+        weights = _by_row(torch.exp, scores - scores.amax(-1, keepdim=True))
+        mixed = _tree_sum((weights[..., None] * values).transpose(-1, -2))  # [Hkv, H/Hkv, D]
+        out[m] = (mixed / _tree_sum(weights)[..., None]).flatten()
+    return out
+
+
+def read_checksum(buffer: Tensor) -> int:
+    """Sum of a uint8 buffer's 64-bit words, modulo 2^64 as a signed number: one read of every byte."""
+    if buffer.dtype != torch.uint8 or not buffer.is_contiguous() or buffer.numel() % 8:
+        raise RuntimeError("read_checksum: needs a contiguous uint8 buffer of whole 64-bit words")
+    return int(buffer.view(torch.int64).sum())
+
+
+def _normed(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    mean_square = _tree_sum(x * x) / x.shape[-1]
+    return x * (1 / torch.sqrt(mean_square + eps))[..., None] * weight
+
+
+def _head_normed(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    return x if weight is None else _normed(x, weight, eps)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x [M, H, D], cos and sin [M, 1, D/2]."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def _by_row(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """f of each row alone. torch rounds e^x differently in the remainder of a loop than in its vectors, so that where
+    a row starts and ends must not depend on the rows beside it."""
+    return torch.stack([f(row) for row in x.flatten(0, -2)]).view_as(x) if x.numel() else x
+
+
+def _tree_sum(x: Tensor) -> Tensor:
+    """Sum over the last dimension in a fixed order, by halving: only element-wise additions."""
+    while x.shape[-1] > 1:
+        half = (x.shape[-1] + 1) // 2
+        head, tail = x[..., :half], x[..., half:]
+        x = head + F.pad(tail, (0, half - tail.shape[-1]))
+    return x[..., 0]

@@ -1,0 +1,30 @@
+"""The ops as PyTorch sees them: their schemas, and the reference as the kernel of every device without its own."""
+
+import torch
+
+from acctax.ops import reference
+
+_LINEAR = (
+    "(Tensor x, Tensor codes, Tensor? scales, Tensor? global_scale, str format, int group,"
+    " Tensor? bias=None, Tensor? residual=None, bool float_out=False) -> Tensor"
+)
+
+SCHEMAS = {
+    "rms_norm": "(Tensor x, Tensor weight, float eps, Tensor? residual=None) -> Tensor",
+    "linear": _LINEAR,
+    "gated": "(Tensor gate, Tensor up, str activation) -> Tensor",
+    "attend": "(Tensor q, Tensor k, Tensor v, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos, Tensor sin,"
+    " Tensor(a!) k_cache, Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
+    "read_checksum": "(Tensor buffer) -> int",
+}
+
+_library = torch.library.Library("acctax", "DEF")
+for name, schema in SCHEMAS.items():
+    _library.define(name + schema)
+    _library.impl(name, getattr(reference, name), "CompositeExplicitAutograd")
+    # inference only: no detour through autograd's fallback on every call
+    _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+
+# where a compiled `linear` hands over a format that it does not know
+_library.define("linear_reference" + _LINEAR)
+_library.impl("linear_reference", reference.linear, "CompositeExplicitAutograd")

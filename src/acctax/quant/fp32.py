@@ -1,0 +1,13 @@
+from acctax.quant.format import Format
+from acctax.quant.registry import register
+
+
+@register("fp32")
+class FP32(Format):
+    """32-bit floats as they are."""
+
+    def encode(self, weight, group):
+        return weight.float(), None, None
+
+    def unpack(self, codes, scales, global_scale, group, width):
+        return codes

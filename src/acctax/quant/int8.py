@@ -1,0 +1,20 @@
+import torch
+
+from acctax.quant.format import SMALLEST_SCALE, Format, absmax, by_rows
+from acctax.quant.registry import register
+
+
+@register("int8")
+class Int8(Format):
+    """Symmetric 8-bit integers with an f32 scale per output row: w = code * scale, scale = amax / 127."""
+
+    def encode(self, weight, group):
+        scales = (absmax(weight, weight.size(1)) / 127).clamp_min(SMALLEST_SCALE)  # [N, 1]
+
+        def to_int8(rows, scales):
+            return (rows.float() / scales).round().clamp(-127, 127).to(torch.int8)
+
+        return by_rows(to_int8, weight, scales), scales.squeeze(1), None
+
+    def unpack(self, codes, scales, global_scale, group, width):
+        return codes.float() * scales[:, None]

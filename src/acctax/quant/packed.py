@@ -1,0 +1,38 @@
+"""A weight matrix as it is stored: packed codes and their scales."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from acctax import ops
+from acctax.quant import registry
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """A weight [N, K] in one format; `group` weights share a scale, 0: a whole row does, or there is none."""
+
+    format: str
+    shape: tuple[int, int]
+    codes: Tensor
+    scales: Tensor | None
+    global_scale: Tensor | None
+    group: int
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes, scales included."""
+        return sum(part.nbytes for part in (self.codes, self.scales, self.global_scale) if part is not None)
+
+    def unpack(self) -> Tensor:
+        """The values the codes stand for, f32 [N, K]."""
+        decode = registry.get(self.format).unpack
+        return decode(self.codes, self.scales, self.global_scale, self.group, self.shape[1])
+
+    def linear(
+        self, x: Tensor, bias: Tensor | None = None, residual: Tensor | None = None, float_out: bool = False
+    ) -> Tensor:
+        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes."""
+        return ops.linear(
+            x, self.codes, self.scales, self.global_scale, self.format, self.group, bias, residual, float_out
+        )

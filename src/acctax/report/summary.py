@@ -1,0 +1,118 @@
+"""The words of a report: the verdict of each scheme, why, what to do next, and how it was measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acctax.analyze.advice import advise
+from acctax.analyze.rows import Row
+from acctax.analyze.sweep import Scheme, Sweep
+from acctax.analyze.verdicts import Name
+from acctax.report.tables import number, signed
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One scheme, spoken for by the candidate's best K."""
+
+    verdict: Name
+    title: str  # "nvfp4_qkv K=3"
+    reason: str
+    speeds: str
+    advice: str
+    row: Row
+
+
+def title(sweep: Sweep) -> str:
+    """What every cell of the sweep has in common."""
+    told = ("target", "draft_source", "workload", "decoding", "device")
+    return " · ".join(str(sweep.shared[name]) for name in told if name in sweep.shared)
+
+
+def headlines(sweep: Sweep) -> list[Headline]:
+    """Candidates first; the reference is the footing, not the news."""
+    return [_headline(scheme) for scheme in sorted(sweep.schemes, key=lambda scheme: scheme.is_reference)]
+
+
+def _headline(scheme: Scheme) -> Headline:
+    row = scheme.headline
+    return Headline(
+        row.verdict, f"{scheme.label} K={row.K}", row.reason, _speeds(scheme, row), advise(scheme), row
+    )
+
+
+def _speeds(scheme: Scheme, row: Row) -> str:
+    if not row.metrics():
+        return ""
+    parts = [f"{how} {number(row[f'speed/{figure}_ref'], 1)} → {number(row[f'speed/{figure}'], 1)}"
+             for how, figure in (("speculative", "tok_s"), ("plain", "tok_s_ar"))]  # fmt: skip
+    parts[-1] += " tok/s"
+    best = scheme.best_K()
+    if best and len(scheme.valid) > 1:
+        parts.append(f"best K {scheme.best_K('_ref').K} → {best.K}")
+    if len(scheme.rows) > 1:
+        alike = sum(other.verdict == row.verdict for other in scheme.rows)
+        parts.append(f"{row.verdict} at {alike} of {len(scheme.rows)} K")
+    return ", ".join(parts)
+
+
+def notes(sweep: Sweep) -> list[str]:
+    """How it was measured, and what bounds the numbers."""
+    rows = [row for row in sweep.rows if row.metrics()]
+    if not rows:
+        return []
+    first = rows[0]
+    return [
+        *_noise_floor(sweep),
+        f"Counted on {_range(rows, 'prompts')} prompts, clocked in {_range(rows, 'rounds')} interleaved "
+        "rounds; intervals are 95 %, a bootstrap over prompts and rounds, paired across the arms.",
+        *_looped(rows),
+        *_one_K(rows),
+        f"Memory reads at {_median(rows, 'bytes/bandwidth_GBs'):.1f} GB/s; a plain pass reached "
+        f"{_median(rows, 'bytes/BW_eff_GBs_ref'):.1f} of the reference, "
+        f"{_median(rows, 'bytes/BW_eff_GBs'):.1f} of the candidates.",
+        f"End-to-end tok/s over τ/C: {_median(rows, 'speed/agreement_ref'):.2f} reference, "
+        f"{_median(rows, 'speed/agreement'):.2f} candidates. Classic prediction BW_eff/B_token·τ/(1+K·c): "
+        f"{signed(100 * _median(rows, 'speed/classic_residual'))} % off (medians).",
+        " · ".join(first.environment[key] for key in ("hardware", "kernels", "versions", "commit")
+                   if first.environment.get(key)),
+        "A verdict belongs to this pair of target and drafter, one text at a time, on this hardware.",
+    ]  # fmt: skip
+
+
+def _noise_floor(sweep: Sweep) -> list[str]:
+    """How far the ratios of the reference to itself lie from 1."""
+    rows = sweep.having(Name.REFERENCE)
+    ratios = [row.estimate(ratio) for row in rows for ratio in ("speed/W_AR", "speed/W_spec")]
+    if not ratios:
+        return []
+    covered = sum(e.low <= 1 <= e.high for e in ratios)
+    farthest = 100 * max(abs(e.value - 1) for e in ratios)
+    return [f"Noise floor, the reference against itself: W_AR and W_spec lie within {farthest:.1f} % of 1, "
+            f"{covered} of {len(ratios)} intervals contain it."]  # fmt: skip
+
+
+def _looped(rows: Sequence[Row]) -> list[str]:
+    left_out = max(row["behaviour/looped_ref"] for row in rows)
+    candidate = max(row["behaviour/looped"] for row in rows)
+    if not left_out and not candidate:
+        return ["No text loops."]
+    return [f"Looping texts: {left_out:.0f} of the reference, left out of both arms; at most "
+            f"{candidate:.0f} of a candidate."]  # fmt: skip
+
+
+def _one_K(rows: Sequence[Row]) -> list[str]:
+    K = {row.K for row in rows}
+    if len(K) > 1:
+        return []
+    return [f"Only K={K.pop()} was measured: a lower acceptance wants a smaller K, sweep K=1,2,3,4,5,6."]
+
+
+def _range(rows: Sequence[Row], field: str) -> str:
+    values = {getattr(row, field) for row in rows}
+    return str(min(values)) if len(values) == 1 else f"{min(values)} to {max(values)}"
+
+
+def _median(rows: Sequence[Row], figure: str) -> float:
+    return float(np.median([row[figure] for row in rows]))

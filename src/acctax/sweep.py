@@ -1,0 +1,125 @@
+"""A sweep: every cell checked before the first is measured, each measured and logged, the report at the end."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn
+from omegaconf import DictConfig
+
+from acctax import environment
+from acctax.config import Cell, from_hydra
+from acctax.progress import Progress
+from acctax.record import Record
+
+PROGRESS: ContextVar[Progress] = ContextVar("progress", default=Progress.silent())
+
+
+class CellsFailed(RuntimeError):
+    """Some cells of a sweep could not be measured; the message has a line for each."""
+
+
+def check(composed: Iterable[tuple[DictConfig, Sequence[str]]]) -> list[Cell]:
+    """The cells of (configuration, overrides) pairs. Raises ConfigError for the first that cannot run."""
+    import acctax.draft  # noqa: F401  the sources make themselves known; torch is not imported before it is needed
+    from acctax.measure.job import preflight
+
+    cells = [from_hydra(cfg, overrides) for cfg, overrides in composed]
+
+    for cell in cells:
+        preflight(cell)
+    return cells
+
+
+def measure_cell(cfg: DictConfig) -> Record:
+    from acctax.measure.job import measure
+
+    return measure(from_hydra(cfg, HydraConfig.get().overrides.task), PROGRESS.get())
+
+
+def run(cells: Sequence[Cell], launch: Callable[[int], JobReturn], folder: Path, command: str) -> list[Record]:
+    """Measure the cells in order, one at a time; launch(i) runs measure_cell on the i-th. The report goes to folder.
+
+    command: the command line that asked for all of them. A cell that fails ends as FAILED and the sweep goes on; at the end CellsFailed names them. An interrupt leaves the
+    sweep and the open cell KILLED, and what was measured reported.
+    """
+    from acctax import tracking
+
+    log = tracking.Sweep(cells[0].tracking, str(folder), environment.describe(), command)
+    sweep = _Sweep(cells, launch, log)
+    status = "FAILED"
+    try:
+        sweep.measure()
+        sweep.report(folder)
+        status = "FAILED" if sweep.failures else "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        sweep.report(folder)
+        raise
+    finally:
+        log.end(status)
+    if sweep.failures:
+        raise CellsFailed("\n".join(f"failed: {name}: {reason}" for name, reason in sweep.failures))
+    return sweep.records
+
+
+class _Sweep:
+    def __init__(self, cells: Sequence[Cell], launch: Callable[[int], JobReturn], log):
+        self.cells, self.launch, self.log = cells, launch, log
+        self.records: list[Record] = []
+        self.failures: list[tuple[str, str]] = []  # name of the cell, reason
+        self._curves: dict[str, list[tuple[Cell, dict[str, float]]]] = {}  # by scheme
+        self._names = _names(cells)
+
+    def measure(self) -> None:
+        with Progress(len(self.cells)) as progress:
+            token = PROGRESS.set(progress)
+            try:
+                for number in range(len(self.cells)):
+                    with progress.cell(self._names[number]):
+                        progress.note(f"{self._names[number]}: {self._measure_one(number)}")
+            finally:
+                PROGRESS.reset(token)
+
+    def _measure_one(self, number: int) -> str:
+        """One line on how it went."""
+        from acctax.analyze.rows import analyze
+
+        cell, name, started = self.cells[number], self._names[number], time.monotonic()
+        origin, record = self.log.find_finished(cell) or (None, None)
+        run_id = self.log.start_cell(cell, name, origin)
+        try:
+            record = record or self.launch(number).return_value  # raises what the job raised
+            self.log.log_record(run_id, record)
+            row = analyze(record, cell.verdict)
+            self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            self.log.break_cell(run_id, reason, traceback.format_exc())
+            self.failures.append((name, reason))
+            return f"FAILED, {reason}"
+        self.records.append(record)
+        self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
+        how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
+        return f"{row.verdict} {row.reason} ({how})"
+
+    def report(self, folder: Path) -> None:
+        if not self.records:
+            return
+        from acctax import report
+
+        for points in self._curves.values():
+            self.log.log_curve(points[0][0], [(cell.K, metrics) for cell, metrics in points])
+        verdict = self.cells[0].verdict
+        report.print_terminal(self.records, verdict)
+        self.log.store_report(report.write(self.records, verdict, folder))
+
+
+def _names(cells: Sequence[Cell]) -> list[str]:
+    """What tells each cell from the others, and always target_quant and K."""
+    choices = [cell.choices() for cell in cells]
+    telling = [name for name in choices[0] if name in ("target_quant", "K") or len({c[name] for c in choices}) > 1]
+    return [" ".join(f"{name}={chosen[name]}" for name in telling) for chosen in choices]

@@ -1,0 +1,221 @@
+"""MLflow: a parent run per sweep, a child per cell, a run per scheme whose metrics step over K, and the way back.
+
+No torch here. Writing happens outside timed regions, in a few batches, from the parent process alone.
+"""
+
+import csv
+import io
+import json
+import logging
+import math
+import os
+import socket
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+from mlflow import MlflowClient  # noqa: E402  reads the variables above
+from mlflow.entities import Metric, Param, Run, RunTag  # noqa: E402
+from mlflow.exceptions import MlflowException  # noqa: E402
+from sqlalchemy.exc import SQLAlchemyError  # noqa: E402
+
+from acctax.config import Cell, Tracking  # noqa: E402
+from acctax.errors import ConfigError  # noqa: E402
+from acctax.record import Record  # noqa: E402
+
+LONGEST_TEXT = 500  # of a param or tag; MLflow refuses longer params
+LARGEST_BATCH = 1000  # metrics in one call
+SQLITE = "sqlite:///"
+logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
+
+
+@dataclass(frozen=True)
+class Store:
+    client: MlflowClient
+    experiment_id: str
+    uri: str
+
+    def search(self, condition: str, status: str | None = None) -> list[Run]:
+        """Runs whose tags or attributes meet the condition, newest first."""
+        if status:
+            condition += f" and attributes.status = '{status}'"
+        return self.client.search_runs([self.experiment_id], condition, order_by=["attributes.start_time DESC"])
+
+    def read_record(self, run_id: str) -> Record:
+        with tempfile.TemporaryDirectory() as folder:
+            return Record.from_json(Path(self.client.download_artifacts(run_id, "record.json", folder)).read_text())
+
+
+def open_store(settings: Tracking) -> Store:
+    """The store, its schema and the experiment made if absent. Raises ConfigError where it cannot be opened."""
+    uri = _uri(settings.uri)
+    try:
+        if uri.startswith(SQLITE):
+            database = Path(uri.removeprefix(SQLITE))
+            database.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(database)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        experiment = client.get_experiment_by_name(settings.experiment)
+        experiment_id = experiment.experiment_id if experiment else client.create_experiment(
+            settings.experiment, artifact_location=settings.artifacts or _artifacts(uri))
+    except (OSError, sqlite3.Error, SQLAlchemyError, MlflowException) as error:
+        raise ConfigError("tracking.uri", uri, f"cannot be opened ({_line(error)})") from error
+    return Store(client, experiment_id, uri)
+
+
+def _uri(uri: str | None) -> str:
+    return uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}{Path('mlruns/mlflow.db').resolve()}"
+
+
+def _artifacts(uri: str) -> str | None:
+    return Path(uri.removeprefix(SQLITE)).with_name("artifacts").resolve().as_uri() if uri.startswith(SQLITE) else None
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+class Sweep:
+    """A sweep in the making: its parent run, open until `end`."""
+
+    def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str):
+        """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be opened."""
+        self._store, self._reuse, self._environment = open_store(settings), settings.reuse, dict(environment)
+        self._end_stale_runs()
+        self.run_id = self._start("sweep", name, {"rerun": command})
+
+    def _start(self, kind: str, name: str, tags: Mapping[str, str], params: Mapping[str, object] | None = None) -> str:
+        tags = {"kind": kind, **self._environment, "pid": str(os.getpid()), **tags}
+        if kind != "sweep":
+            tags["mlflow.parentRunId"] = self.run_id
+        run = self._store.client.create_run(self._store.experiment_id, run_name=name, tags=_short(tags))
+        if params:
+            batch = [Param(name, value) for name, value in _short(params).items()]
+            self._store.client.log_batch(run.info.run_id, params=batch)
+        return run.info.run_id
+
+    def _end_stale_runs(self) -> None:
+        """Runs that a killed process left open. Only where the store is a local file is a pid this machine's."""
+        if self._store.uri.startswith(SQLITE):
+            for run in self._store.search(f"tags.host = '{socket.gethostname()}'", status="RUNNING"):
+                if not _is_alive(int(run.data.tags["pid"])):
+                    self._store.client.set_terminated(run.info.run_id, status="KILLED")
+
+    def find_finished(self, cell: Cell) -> tuple[str, Record] | None:
+        """The run and record of the same cell, measured on the same hardware by the same clean commit."""
+        commit = self._environment["commit"]
+        if not self._reuse or commit == "unknown" or commit.endswith("-dirty"):
+            return None
+        for run in self._store.search(f"tags.kind = 'cell' and tags.cell_id = '{cell.cell_id}'", status="FINISHED"):
+            if all(run.data.tags.get(key) == _cut(self._environment[key]) for key in ("commit", "hardware")):
+                return run.data.tags.get("origin", run.info.run_id), self._store.read_record(run.info.run_id)
+        return None
+
+    def start_cell(self, cell: Cell, name: str, origin: str | None = None) -> str:
+        """Open a cell's run; origin: the run whose measurement it takes over."""
+        tags = {"cell_id": cell.cell_id, "rerun": cell.rerun_command} | ({"origin": origin} if origin else {})
+        run_id = self._start("cell", name, tags, cell.choices())
+        self._store.client.log_text(run_id, cell.to_yaml(), "config.yaml")
+        return run_id
+
+    def log_record(self, run_id: str, record: Record) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("record.json", record.to_json()), ("prompts.jsonl", _prompts(record)),
+                               ("forward_seconds.csv", _forward_seconds(record))):
+                Path(folder, name).write_text(text)
+            self._store.client.log_artifacts(run_id, folder)
+
+    def end_cell(self, run_id: str, metrics: Mapping[str, float], verdict: str, reason: str) -> None:
+        tags = _short({"verdict": verdict, "reason": reason})
+        self._log_metrics(run_id, [(metrics, 0)], [RunTag(key, value) for key, value in tags.items()])
+        self._store.client.set_terminated(run_id)
+
+    def break_cell(self, run_id: str, reason: str, traceback: str) -> None:
+        self._store.client.set_tag(run_id, "reason", _cut(reason))
+        self._store.client.log_text(run_id, traceback, "traceback.txt")
+        self._store.client.set_terminated(run_id, status="FAILED")
+
+    def log_curve(self, cell: Cell, points: Iterable[tuple[int, Mapping[str, float]]]) -> None:
+        """One run that holds a scheme's metrics over K (as MLflow's step); cell: any cell of the scheme."""
+        choices = {name: value for name, value in cell.choices().items() if name != "K"}
+        run_id = self._start("curve", f"over K: {cell.scheme}", {}, choices)
+        self._log_metrics(run_id, [(metrics, K) for K, metrics in points])
+        self._store.client.set_terminated(run_id)
+
+    def _log_metrics(self, run_id: str, steps: Sequence[tuple[Mapping[str, float], int]],
+                     tags: Sequence[RunTag] = ()) -> None:
+        now = int(1000 * time.time())
+        metrics = [Metric(name, float(value), now, step) for values, step in steps for name, value in values.items()
+                   if math.isfinite(value)]  # the chart view draws no others
+        for start in range(0, max(len(metrics), 1), LARGEST_BATCH):
+            self._store.client.log_batch(run_id, metrics=metrics[start:start + LARGEST_BATCH], tags=tags)
+
+    def store_report(self, files: Iterable[Path]) -> None:
+        for file in files:
+            self._store.client.log_artifact(self.run_id, str(file), "report")
+
+    def end(self, status: str) -> None:
+        """Close the sweep, and as KILLED whatever an interrupt left open below it."""
+        for run in self._store.search(f"tags.`mlflow.parentRunId` = '{self.run_id}'", status="RUNNING"):
+            self._store.client.set_tag(run.info.run_id, "reason", "interrupted")
+            self._store.client.set_terminated(run.info.run_id, status="KILLED")
+        self._store.client.set_terminated(self.run_id, status=status)
+
+
+def read_sweep(uri: str | None = None, sweep_id: str | None = None, experiment: str = "acctax") -> list[Record]:
+    """The records of a sweep's finished cells, in the order they were measured.
+
+    uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
+    None is the latest that has a finished cell. Raises ConfigError where there is none.
+    """
+    uri = _uri(uri)
+    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
+        raise ConfigError("tracking.uri", uri, "no such file, nothing has been measured here yet")
+    store = open_store(Tracking(uri=uri, experiment=experiment, artifacts=None, reuse=False))
+    sweeps = [sweep_id] if sweep_id else [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
+    for candidate in sweeps:
+        cells = store.search(f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'", status="FINISHED")
+        if cells:
+            return [store.read_record(run.info.run_id) for run in reversed(cells)]
+    raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT - 1] + "…"
+
+
+def _short(texts: Mapping[str, object]) -> dict[str, str]:
+    return {name: _cut(str(value)) for name, value in texts.items()}
+
+
+def _prompts(record: Record) -> str:
+    arms = (("reference", record.reference), ("candidate", record.candidate))
+    return "".join(json.dumps({"arm": name, **asdict(prompt)}) + "\n" for name, arm in arms for prompt in arm.prompts)
+
+
+def _forward_seconds(record: Record) -> str:
+    """T(M): a line per arm, round and number of rows."""
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(("arm", "round", "M", "seconds"))
+    for name, arm in (("reference", record.reference), ("candidate", record.candidate)):
+        table.writerows((name, number, M, T) for number, clock in enumerate(arm.rounds) for M, T in clock.T.items())
+    return text.getvalue()

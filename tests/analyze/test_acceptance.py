@@ -1,0 +1,111 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from acctax.analyze.acceptance import Acceptance, pair
+from acctax.analyze.intervals import resample
+from acctax.record import PromptRecord
+from tests.analyze.simulate import simulate
+
+PUBLIC = Path(__file__).parents[1] / "fixtures" / "public_sweeps.json"
+CASES = json.loads(PUBLIC.read_text())["accepted_length"]
+
+
+def prompt(drafted, accepted, committed=None, capped=False):
+    committed = [a + 1 for a in accepted] if committed is None else committed
+    return PromptRecord(
+        "p", "code", 8, list(range(sum(committed))), drafted, accepted, committed, capped, False, 1.0
+    )
+
+
+def tau(*prompts, K):
+    return Acceptance.of(prompts, K).tau(resample(len(prompts), 0, np.random.default_rng(0)))[0]
+
+
+def test_matches_after_the_first_miss_do_not_count():
+    pattern, expect = CASES["match_pattern"], CASES["expect"]
+    K, accepted = len(pattern), pattern.index(0)
+    assert accepted == expect["accepted"]
+    cycle = prompt([K], [accepted])
+    assert Acceptance.of([cycle], K).draft_rate() == expect["draft_acceptance_rate"]
+    assert tau(cycle, K=K) == pytest.approx(expect["tau"])
+
+
+def test_what_lies_behind_a_stop_token_is_accepted_but_not_committed():
+    case = CASES["eos_in_draft"]
+    K, expect = case["K"], case["expect"]
+    cycle = prompt([K], [expect["raw_accepted"]], [case["drafts"].index("EOS") + 1])
+    assert Acceptance.of([cycle], K).histogram[K] == 1
+    assert tau(cycle, K=K) == pytest.approx(expect["committed"])
+
+
+def test_a_cycle_without_a_draft_is_a_cycle():
+    case = CASES["ngram_empty_drafts"]
+    cycles = prompt(case["draft_lens"], case["accepted"])
+    acceptance = Acceptance.of([cycles], 4)
+    assert tau(cycles, K=4) == pytest.approx(case["expect_tau"])
+    assert acceptance.draft_rate() == 6 / 8
+    assert acceptance.unconditional() == [1, 1, 0.5, 0.5]  # of the two cycles that offered a draft
+
+
+def test_conditional_acceptance_from_the_histogram():
+    case = CASES["histogram"]
+    lengths = [int(length) for length, count in case["lengths"].items() for _ in range(count)]
+    acceptance = Acceptance.of([prompt([3] * 10, lengths)], 3)
+    assert acceptance.histogram.tolist() == [0, 5, 0, 5]
+    assert acceptance.conditional() == [
+        1,
+        case["expect_conditional"]["2|1"],
+        case["expect_conditional"]["3|2"],
+    ]
+    assert acceptance.unconditional() == [1, 0.5, 0.5]
+
+
+def test_short_drafts_fully_accepted_are_no_misses():
+    assert Acceptance.of([prompt([1, 3], [1, 3])], 3).unconditional() == [1, 1, 1]
+
+
+def test_tau_is_the_micro_average():
+    case = CASES["aggregate"]
+    arms = []
+    for name in "AB":
+        tokens, cycles = case[name]["tokens"], case[name]["cycles"]
+        accepted = tokens // cycles - 1
+        arms.append(prompt([4] * cycles, [accepted] * cycles))
+    assert tau(*arms, K=4) == pytest.approx(case["expect"]["micro_tau"], abs=5e-3)
+
+
+def test_a_last_cycle_cut_by_the_limit_is_left_out():
+    whole, cut = prompt([3, 3], [1, 2]), prompt([3, 3, 3], [1, 2, 3], [2, 3, 1], capped=True)
+    assert tau(cut, K=3) == tau(whole, K=3) == pytest.approx(2.5)
+    assert Acceptance.of([cut], 3).histogram.tolist() == [0, 1, 1, 0]
+
+
+def test_a_last_cycle_cut_by_a_stop_token_stays():
+    assert tau(prompt([3, 3], [1, 3], [2, 2]), K=3) == pytest.approx(2)
+
+
+def test_nothing_drafted():
+    plain = prompt([0] * 5, [0] * 5)
+    acceptance = Acceptance.of([plain], 0)
+    assert tau(plain, K=0) == 1
+    assert np.isnan(acceptance.draft_rate())
+    assert acceptance.conditional() == []
+
+
+def test_prompts_whose_reference_loops_leave_both_arms():
+    record = simulate(prompts=5)
+    arm = record.reference
+    looped = [replace(p, looped=i in (1, 3)) for i, p in enumerate(arm.prompts)]
+    kept = pair(replace(record, reference=replace(arm, prompts=looped)))
+    assert [(r.prompt_id, c.prompt_id) for r, c in kept] == [("p0", "p0"), ("p2", "p2"), ("p4", "p4")]
+
+
+def test_both_arms_see_the_same_resamples():
+    record = simulate(prompts=30)
+    weights = resample(30, 200, np.random.default_rng(1))
+    r, c = (Acceptance.of(arm.prompts, 3).tau(weights) for arm in (record.reference, record.candidate))
+    assert np.std(np.log(c / r)) < np.std(np.log(c / np.roll(r, 1)))  # than if each had resamples of its own

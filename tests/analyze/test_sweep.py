@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import pytest
+
+from acctax import theory
+from acctax.analyze import Rules, analyze, sweep
+from acctax.analyze.advice import advise, commands
+from tests.analyze.simulate import QKV, REFERENCE, simulate
+
+RULES = Rules(resamples=300)
+EXACT = dict(noise=0, drift=0, spread=0, prompts=300)
+
+
+def rows(Ks=range(1, 7), candidate=QKV, seed=0, **kwargs):
+    return [analyze(simulate(K, candidate=candidate, seed=seed + K, **kwargs), RULES) for K in Ks]
+
+
+def only(rows_):
+    (scheme,) = sweep(rows_).schemes
+    return scheme
+
+
+def truth(side, Ks):
+    """K* for a constant acceptance and the cycle time that the simulation has."""
+    speed = {K: theory.tau(side.alpha, K) / side.C(K) * (side.T1 + side.overhead) for K in Ks}
+    return max(speed | {0: 1.0}, key=lambda K: ({0: 1.0} | speed)[K])
+
+
+def test_best_K_of_both_sides_is_the_true_one():
+    cheap = replace(REFERENCE, alpha=0.9, draft=2.6e-3)  # c = 0.2
+    worse = replace(QKV, alpha=0.6, draft=2.6e-3)
+    Ks = range(1, 9)
+    scheme = only([analyze(simulate(K, cheap, worse, seed=K, **EXACT), RULES) for K in Ks])
+    r, c = scheme.best_K("_ref"), scheme.best_K()
+    assert truth(cheap, Ks) in r.ties and abs(r.K - truth(cheap, Ks)) <= 1
+    assert truth(worse, Ks) in c.ties and c.K < r.K
+
+
+def test_plain_decoding_can_be_the_best():
+    slow = replace(QKV, alpha=0.3, draft=13e-3)
+    best = only(rows(candidate=slow)).best_K()
+    assert (best.K, best.speedup, best.ties) == (0, 1.0, (0,))
+
+
+def test_drift_between_cells_does_not_move_the_best_K():
+    """A machine that is slower for every other K: tok/s zigzags, the gain over plain decoding does not."""
+
+    def slowed(record, factor):
+        def slow(arm):
+            rounds = [
+                replace(
+                    r,
+                    T={M: factor * t for M, t in r.T.items()},
+                    D=factor * r.D,
+                    C=factor * r.C,
+                    C_ar=factor * r.C_ar,
+                )
+                for r in arm.rounds
+            ]
+            return replace(arm, rounds=rounds)
+
+        return replace(record, reference=slow(record.reference), candidate=slow(record.candidate))
+
+    records = [simulate(K, seed=K) for K in range(1, 7)]
+    calm = only([analyze(record, RULES) for record in records])
+    wild = only([analyze(slowed(record, 1 + record.choices["K"] % 2 * 0.8), RULES) for record in records])
+    assert (wild.best_K().K, wild.best_K().ties) == (calm.best_K().K, calm.best_K().ties)
+    assert wild.tax_at_own_K().clocked == pytest.approx(calm.tax_at_own_K().clocked)
+
+
+def test_at_one_K_the_tax_at_own_K_is_the_tax():
+    scheme = only(rows(Ks=[3], **EXACT))
+    own, row = scheme.tax_at_own_K(), scheme.rows[0]
+    assert own.counted == pytest.approx(row["tax/counted"])
+    assert own.clocked == pytest.approx(row["tax/clocked"])
+    assert own.R == pytest.approx(row["speed/W_spec"])
+
+
+def test_tuning_K_again_gives_some_of_the_tax_back():
+    scheme = only(rows(**EXACT))
+    same = scheme.at(scheme.best_K("_ref").K)
+    assert scheme.best_K().K < scheme.best_K("_ref").K
+    assert scheme.tax_at_own_K().counted < same["tax/counted"]
+
+
+def test_invalid_cells_take_part_in_no_ranking():
+    good = rows(Ks=[1, 2])
+    broken = replace(simulate(6), bandwidth=[1.0])
+    broken = analyze(replace(broken, candidate=replace(broken.candidate, bytes_ar={})), RULES)
+    scheme = only(good + [broken])
+    assert broken.verdict == "INVALID" and len(scheme.rows) == 3
+    assert scheme.best_K().K != 6 and scheme.at(6) is None and scheme.headline.K != 6
+
+
+def test_schemes_are_the_choices_without_K():
+    reference = [analyze(simulate(K, candidate=REFERENCE, is_reference=True), RULES) for K in (1, 2)]
+    other = rows(Ks=[2, 1], target_quant="nvfp4")
+    drafter = rows(Ks=[1], drafter_quant="nvfp4_o")
+    measured = sweep(other + reference + drafter)
+    assert [scheme.label for scheme in measured.schemes] == ["bf16", "nvfp4", "nvfp4_qkv, drafter nvfp4_o"]
+    assert [row.K for row in measured.schemes[1].rows] == [1, 2]
+    assert measured.shared["target"] == "smollm2_135m" and "K" not in measured.shared
+
+
+def test_a_label_tells_what_else_differs():
+    measured = sweep(rows(Ks=[1]) + rows(Ks=[1], draft_source="self:nvfp4"))
+    assert measured.schemes[1].label == "nvfp4_qkv, draft_source self:nvfp4"
+
+
+def test_nothing_measured():
+    with pytest.raises(ValueError, match="nothing to report"):
+        sweep([])
+
+
+def test_commands_that_differ_in_K_alone_are_one():
+    again = rows(Ks=[2, 1]) + rows(Ks=[4], target_quant="nvfp4")
+    assert commands(again) == ["python -m acctax target_quant=nvfp4_qkv K=1,2 tracking.reuse=false",
+                               "python -m acctax target_quant=nvfp4 K=4 tracking.reuse=false"]  # fmt: skip
+
+
+def test_commands_without_a_K():
+    row = replace(rows(Ks=[3])[0], rerun="python -m acctax target_quant=nvfp4")
+    assert commands([row]) == ["python -m acctax target_quant=nvfp4"]
+
+
+def test_advice_follows_the_component():
+    row = rows(Ks=[3])[0]
+    words = {
+        "acceptance": "draft_source.recipe",
+        "kernels": "GB/s",
+        "verify width": "4 rows",
+        "draft and overhead": "cheaper drafter",
+    }
+    for component, word in words.items():
+        assert word in advise(only([replace(row, component=component)]))
+
+
+def test_advice_for_a_best_K_that_moved():
+    assert "re-tune K" in advise(only(rows(**EXACT)))
+
+
+def test_advice_for_speculation_that_never_pays():
+    assert "decode plainly" in advise(only(rows(candidate=replace(QKV, alpha=0.3, draft=13e-3))))

@@ -1,0 +1,115 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from acctax.analyze import Rules, analyze
+from acctax.analyze.figures import Figures
+from acctax.analyze.verdicts import LOSSES, decide
+from tests.analyze.simulate import LEDGER, NVFP4, QKV, REFERENCE, simulate
+
+RULES = Rules()
+BODY = replace(REFERENCE, alpha=0.95, T1=6e-3, draft=3e-3,
+               ledger={name: size * NVFP4 for name, size in LEDGER.items()})  # fmt: skip
+
+
+def figures(W_spec=(1.2, 1.15, 1.25), tax=(0.2, 0.1, 0.3), clocked=(0.2, 0.0, 0.4), potential=0.25,
+            A=(0.95, 0.93, 0.97), **losses):  # fmt: skip
+    values = {"tax/potential": potential}
+    for name, ends in {
+        "speed/W_spec": W_spec,
+        "tax/counted": tax,
+        "tax/clocked": clocked,
+        "accept/tau_ratio": A,
+    }.items():
+        values |= dict(zip((name, f"{name}_lo", f"{name}_hi"), ends))
+    values |= {LOSSES[name]: losses.get(name.replace(" ", "_"), 0.01) for name in LOSSES}
+    return Figures(values)
+
+
+def verdict(rules=RULES, prompts=24, rounds=6, **kwargs):
+    return decide(figures(**kwargs), rules, prompts, rounds)
+
+
+def test_a_real_win_at_a_low_tax_is_accepted():
+    assert verdict().name == "ACCEPT"
+
+
+def test_a_bonus_is_called_one():
+    assert "bonus 20 % [10, 30]" in verdict(tax=(-0.2, -0.3, -0.1), A=(1.05, 1.03, 1.07)).reason
+
+
+def test_a_tax_above_the_threshold_is_rejected_though_there_is_a_win():
+    v = verdict(tax=(0.84, 0.71, 0.97), kernels=0.5)
+    assert (v.name, v.component) == ("REJECT", "acceptance")
+    assert "84 % [71, 97]" in v.reason
+
+
+@pytest.mark.parametrize("component", LOSSES)
+def test_without_a_win_the_largest_loss_is_named(component):
+    v = verdict(W_spec=(0.9, 0.85, 0.95), **{component.replace(" ", "_"): 0.4})
+    assert (v.name, v.component) == ("REJECT", component)
+    assert "no win: W_spec 0.900" in v.reason
+
+
+def test_no_win_even_at_equal_acceptance():
+    v = verdict(W_spec=(0.9, 0.85, 0.95), potential=-0.05, kernels=0.3)
+    assert "no win even at equal acceptance" in v.reason
+
+
+def test_a_clock_that_sees_less_than_the_count_is_told():
+    v = verdict(tax=(1.5, 1.3, 1.7), W_spec=(0.97, 0.95, 0.99), clocked=(0.6, 0.4, 0.8), acceptance=0.2)
+    assert "the clock sees less" in v.reason
+
+
+def test_a_tax_across_the_threshold_wants_prompts():
+    v = verdict(tax=(0.375, 0.125, 0.625))
+    assert v.name == "UNDECIDED"
+    # twice the distance takes four times the prompts
+    assert v.remedy == "about 96 prompts would decide, 24 now: measure.prompts=96"
+
+
+def test_a_win_across_the_floor_wants_what_is_widest():
+    by_clock = verdict(W_spec=(1.125, 0.875, 1.375), A=(0.99, 0.98, 1.0))
+    assert by_clock.remedy == "about 24 rounds would decide, 6 now: measure.rounds=24"
+    by_count = verdict(W_spec=(1.125, 0.875, 1.375), A=(1.0, 0.8, 1.2))
+    assert by_count.remedy == "about 96 prompts would decide, 24 now: measure.prompts=96"
+
+
+def test_too_close_to_call():
+    assert "too close" in verdict(W_spec=(1.001, 0.95, 1.05)).remedy
+
+
+def test_a_margin_moves_the_floor():
+    assert verdict(rules=Rules(margin=0.1)).name == "ACCEPT"
+    assert verdict(rules=Rules(margin=0.2)).name == "UNDECIDED"
+    assert verdict(rules=Rules(margin=0.3)).name == "REJECT"
+
+
+def test_a_threshold_moves_the_tax():
+    assert verdict(rules=Rules(tax_threshold=0.25)).name == "UNDECIDED"
+    assert verdict(rules=Rules(tax_threshold=0.05)).name == "REJECT"
+
+
+def test_without_a_byte_win_the_clock_decides_alone():
+    none = (math.nan,) * 3
+    assert verdict(tax=none).name == "ACCEPT"
+    assert verdict(tax=none, W_spec=(0.9, 0.85, 0.95)).name == "REJECT"
+    assert verdict(tax=none, W_spec=(1.0, 0.9, 1.1)).name == "UNDECIDED"
+
+
+def test_simulated_quantizations_get_the_verdict_they_deserve():
+    rules = Rules(resamples=500)
+    taxed = analyze(simulate(K=3, candidate=QKV), rules)
+    assert (taxed.verdict, taxed.component) == ("REJECT", "acceptance")
+    assert analyze(simulate(K=3, candidate=BODY), rules).verdict == "ACCEPT"
+    slow = replace(BODY, alpha=0.97, T1=14e-3, draft=6.5e-3)  # fewer bytes, no fewer seconds
+    lost = analyze(simulate(K=3, candidate=slow), rules)
+    assert (lost.verdict, lost.component) == ("REJECT", "kernels")
+    wide = replace(BODY, alpha=0.97, T1=5e-3, slope=1.5, draft=6.5e-3)
+    lost = analyze(simulate(K=3, candidate=wide), rules)
+    assert (lost.verdict, lost.component) == ("REJECT", "verify width")
+    gains = analyze(
+        simulate(K=3, reference=replace(REFERENCE, alpha=0.76), candidate=replace(BODY, alpha=0.95)), rules
+    )
+    assert gains.verdict == "ACCEPT" and gains["accept/tau_ratio"] > 1 and "bonus" in gains.reason

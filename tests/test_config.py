@@ -1,0 +1,105 @@
+from dataclasses import replace
+
+import pytest
+
+from acctax.config import Recipe, Rule
+from acctax.draft.ngram import NgramDraft
+from acctax.draft.none import NoDraft
+from acctax.errors import ConfigError
+
+
+def test_the_default_cell(compose):
+    cell = compose()
+    assert cell.choices() == {
+        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "self:int8_all",
+        "K": 3, "workload": "mixed", "decoding": "greedy", "device": "cpu", "seed": 0}
+    assert cell.is_reference and cell.reference() == cell
+    assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
+
+
+def test_the_reference_loses_every_quant_choice_and_nothing_else(compose):
+    cell = compose("target_quant=nvfp4_qkv", "drafter_quant=nvfp4", "K=5", "decoding=sample")
+    assert not cell.is_reference
+    reference = cell.reference()
+    assert reference.is_reference and reference.drafter_quant is None and reference.target_quant == Recipe("bf16")
+    assert replace(reference, target_quant=cell.target_quant, drafter_quant=cell.drafter_quant) == cell
+
+
+def test_a_quantized_drafter_alone_is_a_candidate(compose):
+    assert not compose("drafter_quant=nvfp4").is_reference
+    assert not compose("drafter_quant=bf16").is_reference  # a self-drafter comes in int8: bf16 is a change
+    assert compose("drafter_quant=bf16", "draft_source=draft_model", "draft_source.path=x").is_reference
+    assert compose("drafter_quant=nvfp4", "K=0").is_reference  # nothing is drafted
+
+
+def test_rules_keep_their_order_and_group(compose):
+    cell = compose('target_quant.rules=[{pattern: "*.q_proj", format: int4, group: 32}, {pattern: "*", format: fp8}]')
+    assert cell.target_quant.rules == (Rule("*.q_proj", "int4", 32), Rule("*", "fp8"))
+
+
+def test_without_a_draft_source_K_is_0(compose):
+    cell = compose("draft_source=none")
+    assert cell.draft_source == NoDraft() and cell.K == 0
+    assert compose("draft_source=ngram").draft_source == NgramDraft(1, 3, "earliest")
+
+
+def test_cell_id_follows_what_is_measured(compose, tmp_path):
+    cell_id = compose().cell_id
+    same = ("tracking.experiment=other", "verdict.margin=0.1", f"target.cache_dir={tmp_path}", "measure.resamples=100")
+    assert {compose(override).cell_id for override in same} == {cell_id}
+    other = ("K=4", "seed=1", "measure=standard", "target_quant=int8", "device.threads=1", "draft_source.recipe=nvfp4")
+    assert len({compose(override).cell_id for override in other} | {cell_id}) == len(other) + 1
+
+
+def test_cell_id_follows_the_prompts(compose, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    ids = set()
+    for text in ("one", "two"):
+        file.write_text(text)
+        ids.add(compose("workload=jsonl", f"workload.path={file}").cell_id)
+    assert len(ids) == 2
+
+
+def test_scheme_is_the_same_for_every_K(compose):
+    assert compose("K=1").scheme == compose("K=6").scheme != compose("K=6", "decoding=sample").scheme
+
+
+def test_rerun_command_measures_again(compose):
+    cell = compose("target_quant=nvfp4_qkv", "K=2", "tracking.experiment=x", "workload=jsonl", "workload.path='a b'")
+    assert cell.rerun_command == (
+        "python -m acctax target_quant=nvfp4_qkv K=2 workload=jsonl 'workload.path='\"'\"'a b'\"'\"'' "
+        "tracking.reuse=false")
+
+
+@pytest.mark.parametrize("overrides, message", [
+    (["K=-1"], "K=-1: must be 0 (plain decoding) or above"),
+    (["K=1.5"], "K=1.5: must be an integer"),
+    (["K=two"], "K=two: must be an integer"),
+    (["K=true"], "K=True: must be an integer"),
+    (["draft_source=none", "K=2"], "K=2: must be 0 with draft_source=none"),
+    (["seed=-1"], "seed=-1: must be 0 or above"),
+    (["decoding=sample", "decoding.temperature=-0.5"], "decoding.temperature=-0.5: must be 0"),
+    (["decoding=sample", "decoding.temperature=nan"], "decoding.temperature=nan: must be 0"),
+    (["decoding.top_p=0"], "decoding.top_p=0.0: must lie in (0, 1]"),
+    (["decoding.top_p=1.5"], "decoding.top_p=1.5: must lie in (0, 1]"),
+    (["decoding.top_k=-1"], "decoding.top_k=-1: must be 0 (off) or above"),
+    (["draft_source=ngram", "draft_source.min_n=4"], "draft_source.min_n=4: must be at most draft_source.max_n (3)"),
+    (["draft_source=ngram", "draft_source.match=first"], "draft_source.match=first: must be one of earliest, latest"),
+    (["draft_source=draft_model"], "draft_source.path=???: must be given"),
+    (["target=hf"], "target.path=???: must be given"),
+    (["workload=jsonl"], "workload.path=???: must be given"),
+    (["device.threads=0"], "device.threads=0: must be at least 1"),
+    (["device.kernels=fast"], "device.kernels=fast: must be one of native, reference"),
+    (["target=random_llama", "target.heads=3"], "target.hidden=64: must be an even multiple of target.heads (3)"),
+    (["target=random_llama", "target.kv_heads=3"], "target.kv_heads=3: must divide target.heads (4)"),
+    (["target.chat=maybe"], "target.chat=maybe: must be true or false"),
+    (["measure.rounds=0"], "measure.rounds=0: must be at least 1"),
+    (["verdict.tax_threshold=0"], "verdict.tax_threshold=0.0: must be above 0"),
+    (["target_quant.rules=[{pattern: x}]"], "target_quant.rules[0].format=None: must be given"),
+    (["+decoding.temprature=1"], "decoding.temprature=1: no such field, did you mean temperature?"),
+    (["~target"], "target=None: must be given"),
+])
+def test_a_choice_that_cannot_run_is_named(compose, overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        compose(*overrides)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)

@@ -1,0 +1,147 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from acctax import tracking
+from acctax.errors import ConfigError
+
+ENVIRONMENT = {"hardware": "a machine", "host": tracking.socket.gethostname(), "versions": "v", "commit": "abc"}
+
+
+@pytest.fixture
+def uri(make_store, tmp_path) -> str:
+    return make_store(tmp_path)
+
+
+@pytest.fixture
+def sweep(uri):
+    return _sweep(uri)
+
+
+def _sweep(uri: str, **environment: str) -> tracking.Sweep:
+    settings = tracking.Tracking(uri, "acctax", None, reuse=True)
+    return tracking.Sweep(settings, "a sweep", ENVIRONMENT | environment, "python -m acctax K=1,2")
+
+
+@pytest.fixture
+def finish(make_record):
+    def finish(sweep, cell):
+        run_id = sweep.start_cell(cell, f"K={cell.K}")
+        sweep.log_record(run_id, make_record(cell))
+        sweep.end_cell(run_id, {"accept/tau": 2.5, "tax/a": float("nan"), "tax/b": float("inf")}, "ACCEPT", "why")
+        return run_id
+
+    return finish
+
+
+def test_a_cell_is_logged_whole(uri, sweep, compose, tmp_path, finish):
+    cell = compose("target_quant=nvfp4_qkv", "K=2")
+    run_id = finish(sweep, cell)
+    sweep.end("FINISHED")
+    client = MlflowClient(uri)
+    run = client.get_run(run_id)
+    assert run.data.params == {name: str(value) for name, value in cell.choices().items()}
+    assert run.data.metrics == {"accept/tau": 2.5}
+    tags = run.data.tags
+    assert tags["mlflow.parentRunId"] == sweep.run_id and tags["verdict"] == "ACCEPT" and tags["reason"] == "why"
+    assert tags["cell_id"] == cell.cell_id and tags["rerun"] == cell.rerun_command
+    assert ENVIRONMENT.items() <= tags.items()
+    assert run.info.status == "FINISHED" == client.get_run(sweep.run_id).info.status
+    files = {file.path for file in client.list_artifacts(run_id)}
+    assert files == {"config.yaml", "record.json", "prompts.jsonl", "forward_seconds.csv"}
+    prompts = Path(client.download_artifacts(run_id, "prompts.jsonl", tmp_path)).read_text().splitlines()
+    assert [json.loads(line)["arm"] for line in prompts] == ["reference", "candidate"]
+    seconds = Path(client.download_artifacts(run_id, "forward_seconds.csv", tmp_path)).read_text().splitlines()
+    assert seconds[0] == "arm,round,M,seconds" and len(seconds) == 1 + 2 * 2 * 3  # arms, rounds, M = 1..K+1
+
+
+def test_a_curve_steps_over_K(uri, sweep, compose):
+    sweep.log_curve(compose("K=1"), [(1, {"accept/tau": 1.8}), (2, {"accept/tau": 2.4})])
+    client = MlflowClient(uri)
+    [run] = [run for run in client.search_runs([sweep._store.experiment_id], "tags.kind = 'curve'")]
+    history = client.get_metric_history(run.info.run_id, "accept/tau")
+    assert [(metric.step, metric.value) for metric in history] == [(1, 1.8), (2, 2.4)]
+    assert "K" not in run.data.params and run.data.tags["mlflow.parentRunId"] == sweep.run_id
+
+
+def test_read_sweep_returns_what_was_measured(uri, compose, finish, make_record):
+    cells = [compose(f"K={K}") for K in (3, 1)]
+    first = _sweep(uri)
+    for cell in cells:
+        finish(first, cell)
+    second = _sweep(uri)
+    finish(second, compose("K=5"))
+    broken = second.start_cell(compose("K=6"), "K=6")
+    second.break_cell(broken, "out of memory", "Traceback …")
+    empty = _sweep(uri)
+    assert tracking.read_sweep(uri, first.run_id) == [make_record(cell) for cell in cells]
+    assert [record.choices["K"] for record in tracking.read_sweep(uri)] == [5]
+    with pytest.raises(ConfigError, match=f"sweep={empty.run_id}: no sweep with a finished cell"):
+        tracking.read_sweep(uri, empty.run_id)
+
+
+def test_read_sweep_makes_no_store(tmp_path):
+    with pytest.raises(ConfigError, match="nothing has been measured here yet"):
+        tracking.read_sweep(f"sqlite:///{tmp_path}/none.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_cannot_be_opened(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="tracking.uri=sqlite.*: cannot be opened"):
+        tracking.open_store(tracking.Tracking(f"sqlite:///{tmp_path}/file/mlflow.db", "acctax", None, False))
+
+
+def test_the_environment_names_the_store(monkeypatch, uri):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert tracking.open_store(tracking.Tracking(None, "acctax", None, False)).uri == uri
+
+
+def test_a_finished_cell_is_found_again(uri, sweep, compose, finish, make_record):
+    cell = compose("K=2")
+    run_id = finish(sweep, cell)
+    assert sweep.find_finished(cell) == (run_id, make_record(cell))
+    assert sweep.find_finished(compose("K=3")) is None
+    copy = sweep.start_cell(cell, "K=2", origin=run_id)
+    sweep.log_record(copy, make_record(cell))
+    sweep.end_cell(copy, {}, "ACCEPT", "why")
+    assert _sweep(uri).find_finished(cell)[0] == run_id  # the first measurement, not its copy
+
+
+@pytest.mark.parametrize("environment", [{"hardware": "another"}, {"commit": "def"}, {"commit": "abc-dirty"}])
+def test_other_hardware_or_code_is_measured_anew(uri, sweep, compose, environment, finish):
+    cell = compose("K=2")
+    finish(sweep, cell)
+    assert _sweep(uri, **environment).find_finished(cell) is None
+
+
+def test_a_broken_cell_names_its_reason(uri, sweep, compose):
+    run_id = sweep.start_cell(compose(), "K=3")
+    sweep.break_cell(run_id, "x" * 10_000, "Traceback …")
+    run = MlflowClient(uri).get_run(run_id)
+    assert run.info.status == "FAILED" and len(run.data.tags["reason"]) == tracking.LONGEST_TEXT
+
+
+def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
+    child = sweep.start_cell(compose(), "K=3")
+    client = MlflowClient(uri)
+    _sweep(uri)
+    assert client.get_run(child).info.status == "RUNNING"  # this process lives
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for run_id in (sweep.run_id, child):
+        client.set_tag(run_id, "pid", str(dead.pid))
+    _sweep(uri)
+    assert {client.get_run(run_id).info.status for run_id in (sweep.run_id, child)} == {"KILLED"}
+    assert os.getpid() != dead.pid
+
+
+def test_report_files_are_kept_on_the_sweep(uri, sweep, tmp_path):
+    (tmp_path / "report.md").write_text("# report")
+    sweep.store_report([tmp_path / "report.md"])
+    assert [file.path for file in MlflowClient(uri).list_artifacts(sweep.run_id, "report")] == ["report/report.md"]
