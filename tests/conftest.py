@@ -61,7 +61,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 @pytest.fixture(scope="session")
 def make_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
-    """make_store(folder) is the URI of a store there, copied from one that has its schema: making that takes seconds."""
+    """make_store(folder) is the URI of a store there, a copy: making one with its schema takes seconds."""
     from acctax import tracking
 
     template = tmp_path_factory.mktemp("store") / "mlflow.db"

@@ -109,9 +109,10 @@ def test_a_group_that_does_not_divide(cli):
     assert "48" in outcome.err and "64" in outcome.err
 
 
-def test_a_missing_model_file(cli):
+def test_a_missing_model_file(cli, tmp_path_factory):
     _refused(cli("target=hf", "target.path=/no/such/model"), "target.path=/no/such/model: ")
-    _refused(cli("target.package=no_such_package"), "target.package=no_such_package: ")
+    cache = f"target.cache_dir={tmp_path_factory.mktemp('cache')}"  # without a checkpoint converted before
+    _refused(cli("target.package=no_such_package", cache), "target.package=no_such_package: ")
 
 
 def test_a_truncated_gguf(cli, tmp_path_factory, monkeypatch):
@@ -136,7 +137,8 @@ def test_a_draft_model_with_another_vocabulary(cli, tmp_path_factory):
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     folder = tmp_path_factory.mktemp("drafter")
-    config = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, vocab_size=99)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=99, **size)
     LlamaForCausalLM(config).save_pretrained(folder)
     words = Tokenizer(models.WordLevel({f"word{i}": i for i in range(99)}, unk_token="word0"))
     PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)

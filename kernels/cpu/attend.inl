@@ -1,5 +1,5 @@
-// Rotary, cache append and causal attention. A row's result depends on the cache's rows up to its own, summed in
-// ascending order: never on M.
+// Rotary, cache append and causal attention. A row's result depends on the cache's rows up to its own, summed
+// in ascending order: never on M.
 
 template <class T>
 const float* normed(const T* x, const float* weight, const Attend& a, float* out) {
@@ -19,7 +19,8 @@ void rotate(const float* x, const Attend& a, int64_t position, T* out) {
     const float *cos = a.cos + position * half, *sin = a.sin + position * half;
     for (int64_t i = 0; i < half; i += 16) {
         const int64_t n = half - i;
-        vec p = load_row(x + i, n), q = load_row(x + half + i, n), c = load_row(cos + i, n), s = load_row(sin + i, n);
+        const vec p = load_row(x + i, n), q = load_row(x + half + i, n);
+        const vec c = load_row(cos + i, n), s = load_row(sin + i, n);
         store_row(out + i, sub(mul(p, c), mul(q, s)), n);
         store_row(out + half + i, add(mul(q, c), mul(p, s)), n);
     }
@@ -28,7 +29,7 @@ void rotate(const float* x, const Attend& a, int64_t position, T* out) {
 template <class T>
 void append_as(const Attend& a) {
     static thread_local Scratch scratch;
-    float* head = scratch.of(a.D);
+    float* head = (float*)scratch.of(a.D * sizeof(float));
     for (int64_t m = 0; m < a.M; m++) {
         const int64_t position = a.position + m;
         for (int64_t h = 0; h < a.H; h++) {
@@ -46,7 +47,8 @@ void append_as(const Attend& a) {
 // One row's head: scores of all keys, then their softmax, then the mix of the values, 16 elements at a time.
 template <class T>
 void attend_head(const Attend& a, int64_t m, int64_t h, float* scores) {
-    const int64_t end = a.position + m + 1, start = a.window && end > a.window ? end - a.window : 0, L = end - start;
+    const int64_t end = a.position + m + 1, start = a.window && end > a.window ? end - a.window : 0;
+    const int64_t L = end - start;  // keys in sight
     const int64_t kv = h / (a.H / a.Hkv), at = (m * a.H + h) * a.D;
     const T* keys = (const T*)a.k_cache + (kv * a.max_len + start) * a.D;
     const T* values = (const T*)a.v_cache + (kv * a.max_len + start) * a.D;
@@ -55,7 +57,8 @@ void attend_head(const Attend& a, int64_t m, int64_t h, float* scores) {
     float highest = -__builtin_inff();
     for (int64_t l = 0; l < L; l++) {
         vec dot = zero();
-        for (int64_t i = 0; i < a.D; i += 16) dot = fma(load_row(q + i, a.D - i), load_row(keys + l * a.D + i, a.D - i), dot);
+        for (int64_t i = 0; i < a.D; i += 16)
+            dot = fma(load_row(q + i, a.D - i), load_row(keys + l * a.D + i, a.D - i), dot);
         scores[l] = sum(dot) * a.scale;
         highest = scores[l] > highest ? scores[l] : highest;
     }
@@ -73,7 +76,8 @@ void attend_head(const Attend& a, int64_t m, int64_t h, float* scores) {
         for (int64_t l = 0; l < L; l++) {
             const vec weight = set1(scores[l]);
             for (int j = 0; j < 4; j++)
-                if (n > 16 * j) mix[j] = fma(weight, load_row(values + l * a.D + i + 16 * j, n - 16 * j), mix[j]);
+                if (n > 16 * j)
+                    mix[j] = fma(weight, load_row(values + l * a.D + i + 16 * j, n - 16 * j), mix[j]);
         }
         for (int j = 0; j < 4; j++)
             if (n > 16 * j) store_row((T*)a.y + at + i + 16 * j, div(mix[j], set1(whole)), n - 16 * j);
@@ -84,7 +88,7 @@ void append(const Attend& a) { a.type == Type::f32 ? append_as<float>(a) : appen
 
 void attend(const Attend& a, int64_t begin, int64_t end) {
     static thread_local Scratch scratch;
-    float* scores = scratch.of(round_up(a.position + a.M, 16));
-    for (int64_t i = begin; i < end; i++)
-        a.type == Type::f32 ? attend_head<float>(a, i / a.H, i % a.H, scores) : attend_head<uint16_t>(a, i / a.H, i % a.H, scores);
+    float* scores = (float*)scratch.of(round_up(a.position + a.M, 16) * sizeof(float));
+    const auto head = a.type == Type::f32 ? attend_head<float> : attend_head<uint16_t>;
+    for (int64_t i = begin; i < end; i++) head(a, i / a.H, i % a.H, scores);
 }

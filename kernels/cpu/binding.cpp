@@ -1,11 +1,10 @@
-// The ops as torch calls them: checks, the result's memory, and the split into threads. The only file that knows torch,
-// through its stable ABI.
+// The ops as torch calls them: checks, the result's memory, and the split into threads. The only file that knows
+// torch, through its stable ABI.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -18,13 +17,15 @@ using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
-constexpr int64_t linear_chunk = 16;   // output features: the unit of the kernels' ranges
-constexpr int64_t thread_work = 32768; // multiplications or elements that are worth a second thread
+constexpr int64_t thread_work = 32768;  // multiplications or elements that are worth a second thread
+
+thread_local Scratch scratch;  // for what a call prepares before it splits
 
 Type type_of(const Tensor& t, const char* op) {
     const ScalarType type = t.scalar_type();
-    STD_TORCH_CHECK(type == ScalarType::Float || type == ScalarType::BFloat16, op, ": needs float32 or bfloat16");
-    return type == ScalarType::Float ? Type::f32 : Type::bf16;
+    const bool bf16 = type == ScalarType::BFloat16;
+    STD_TORCH_CHECK(bf16 || type == ScalarType::Float, op, ": needs float32 or bfloat16");
+    return bf16 ? Type::bf16 : Type::f32;
 }
 
 void check(const Tensor& t, ScalarType type, int64_t numel, const char* what) {
@@ -57,23 +58,6 @@ void in_threads(int64_t count, int64_t item_work, const F& f) {
     else torch::stable::parallel_for(0, count, grain, f);
 }
 
-// The calling thread's own memory, which grows and stays.
-void* scratch(size_t bytes) {
-    struct Buffer {
-        void* data = nullptr;
-        size_t size = 0;
-        ~Buffer() { std::free(data); }
-    };
-    static thread_local Buffer own;
-    if (bytes > own.size) {
-        std::free(own.data);
-        own.size = (bytes + 4095) / 4096 * 4096;
-        own.data = std::aligned_alloc(64, own.size);
-        STD_TORCH_CHECK(own.data, "out of memory");
-    }
-    return own.data;
-}
-
 Format format_of(const std::string& name) {
     constexpr const char* names[] = {"fp32", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4"};
     int i = 0;
@@ -82,17 +66,17 @@ Format format_of(const std::string& name) {
 }
 
 // A format that only the reference knows.
-Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format, int64_t group,
-                        Optional bias, Optional residual, bool float_out) {
+Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
+                        int64_t group, Optional bias, Optional residual, bool float_out) {
     using torch::stable::detail::from;
     StableIValue stack[] = {from(x), from(codes), from(scales), from(global_scale), from(format),
                             from(group), from(bias), from(residual), from(float_out)};
     const bool failed = torch_call_dispatcher("acctax::linear_reference", "", stack, TORCH_ABI_VERSION);
-    STD_TORCH_CHECK(!failed, "linear: no kernel knows the format '", format, "', and the reference could not run it");
+    STD_TORCH_CHECK(!failed, "linear: no kernel knows the format '", format, "', and the reference cannot run it");
     return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
-void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, const Optional& global_scale) {
+void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, const Optional& global) {
     struct Rule {
         ScalarType codes, scales;
         int64_t per_code, count;  // weights in an element of codes; elements of scales
@@ -110,18 +94,18 @@ void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, 
         {S::Byte, S::Float, 2, (weights + 63) / 64},
     };
     const Rule& rule = rules[(int)a.format];
-    STD_TORCH_CHECK(a.format != Format::int4 || (a.group > 0 && a.K % a.group == 0), "linear: group ", a.group, " does not divide K=", a.K);
-    STD_TORCH_CHECK(a.format != Format::nvfp4 || a.K % 16 == 0, "linear: nvfp4 needs K in whole blocks of 16, not ", a.K);
-    STD_TORCH_CHECK(a.format != Format::mxfp4 || a.K % 32 == 0, "linear: mxfp4 needs K in whole blocks of 32, not ", a.K);
+    const int64_t block = a.format == Format::nvfp4 ? 16 : a.format == Format::mxfp4 ? 32 : 1;
+    STD_TORCH_CHECK(a.K % block == 0, "linear: K must be whole blocks of ", block, ", not ", a.K);
+    STD_TORCH_CHECK(a.format != Format::int4 || a.K % width == 0, "linear: group ", width, " does not divide K=", a.K);
     check(codes, rule.codes, weights / rule.per_code, "linear: codes");
-    STD_TORCH_CHECK(scales.has_value() == (rule.count > 0), "linear: scales are missing, or not of this format");
-    if (scales) check(*scales, rule.scales, rule.count, "linear: scales");
-    if (a.format == Format::nvfp4) STD_TORCH_CHECK(global_scale, "linear: nvfp4 needs its global scale");
-    floats(global_scale, 1, "linear: global_scale");
+    STD_TORCH_CHECK(scales || !rule.count, "linear: scales are missing");
+    if (rule.count) check(*scales, rule.scales, rule.count, "linear: scales");
+    STD_TORCH_CHECK(global || a.format != Format::nvfp4, "linear: the global scale is missing");
+    floats(global, 1, "linear: global_scale");
 }
 
-Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format, int64_t group,
-              Optional bias, Optional residual, bool float_out) {
+Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
+              int64_t group, Optional bias, Optional residual, bool float_out) {
     Linear a{};
     a.format = format_of(format);
     if (a.format == Format::unknown)
@@ -134,14 +118,14 @@ Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, st
     a.N = a.format == Format::nf4 ? codes.numel() * 2 / a.K : codes.size(0);
     check_packed(a, codes, scales, global_scale);
     if (residual) check(*residual, x.scalar_type(), a.M * a.N, "linear: residual");
-    a.x = x.const_data_ptr(), a.codes = codes.const_data_ptr(), a.scales = data(scales), a.residual = data(residual);
-    a.global_scale = (const float*)data(global_scale), a.bias = floats(bias, a.N, "linear: bias");
+    a.x = x.const_data_ptr(), a.codes = codes.const_data_ptr(), a.scales = data(scales);
+    a.residual = data(residual), a.global_scale = (const float*)data(global_scale), a.bias = floats(bias, a.N, "linear: bias");
     Tensor y = matrix(a.M, a.N, a.y_type);
     a.y = y.mutable_data_ptr();
 
     const Kernels& k = kernels();
     a.packed_stride = k.packed_stride(a);
-    void* packed = scratch(a.M * a.packed_stride);
+    void* packed = scratch.of(a.M * a.packed_stride);
     k.pack_x(a, packed);
     a.packed_x = packed;
     in_threads((a.N + linear_chunk - 1) / linear_chunk, linear_chunk * a.K * a.M,
@@ -156,7 +140,8 @@ Tensor rms_norm(Tensor x, Tensor weight, double eps, Optional residual) {
     if (residual) check(*residual, x.scalar_type(), M * H, "rms_norm: residual");
     const Type type = type_of(x, "rms_norm");
     Tensor y = matrix(M, H, type);
-    const RmsNorm a{type, H, (float)eps, x.const_data_ptr(), data(residual), (const float*)weight.const_data_ptr(), y.mutable_data_ptr()};
+    const auto* weights = (const float*)weight.const_data_ptr();
+    const RmsNorm a{type, H, (float)eps, x.const_data_ptr(), data(residual), weights, y.mutable_data_ptr()};
     in_threads(M, H, [&](int64_t begin, int64_t end) { kernels().rms_norm(a, begin, end); });
     return y;
 }
@@ -168,7 +153,8 @@ Tensor gated(Tensor gate, Tensor up, std::string activation) {
     check(up, gate.scalar_type(), gate.numel(), "gated: up");
     const Type type = type_of(gate, "gated");
     Tensor y = matrix(gate.size(0), gate.size(1), type);
-    const Gated a{type, activation != "silu", gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr()};
+    const bool gelu = activation != "silu";
+    const Gated a{type, gelu, gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr()};
     in_threads(gate.numel(), 4, [&](int64_t begin, int64_t end) { kernels().gated(a, begin, end); });
     return y;
 }
@@ -182,8 +168,9 @@ Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, do
     a.M = q.size(0), a.Hkv = k_cache.size(0), a.max_len = k_cache.size(1), a.D = k_cache.size(2);
     a.H = q.size(1) / a.D;
     a.position = position, a.window = window, a.eps = (float)eps, a.scale = (float)scale;
-    STD_TORCH_CHECK(position >= 0 && position + a.M <= a.max_len && position + a.M <= cos.size(0), "attend: rows ", position,
-                    "..", position + a.M - 1, " do not fit into a cache of ", a.max_len, " rows");
+    const int64_t end = position + a.M;
+    STD_TORCH_CHECK(position >= 0 && end <= a.max_len && end <= cos.size(0), "attend: rows ", position, "..",
+                    end - 1, " do not fit into a cache of ", a.max_len, " rows");
     STD_TORCH_CHECK(a.D % 2 == 0 && q.size(1) == a.H * a.D && a.H % a.Hkv == 0 && window >= 0,
                     "attend: ", q.size(1), " query columns do not fit ", a.Hkv, " key heads of ", a.D);
     const ScalarType type = q.scalar_type();
@@ -197,22 +184,24 @@ Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, do
     a.q = q.const_data_ptr(), a.k = k.const_data_ptr(), a.v = v.const_data_ptr();
     a.cos = (const float*)cos.const_data_ptr(), a.sin = (const float*)sin.const_data_ptr();
     a.k_cache = k_cache.mutable_data_ptr(), a.v_cache = v_cache.mutable_data_ptr();
-    a.rotated_q = (float*)scratch(q.numel() * sizeof(float));
+    a.rotated_q = (float*)scratch.of(q.numel() * sizeof(float));
     Tensor y = matrix(a.M, q.size(1), a.type);
     a.y = y.mutable_data_ptr();
 
     const Kernels& kernel = kernels();
     kernel.append(a);
-    in_threads(a.M * a.H, 2 * (position + a.M) * a.D, [&](int64_t begin, int64_t end) { kernel.attend(a, begin, end); });
+    in_threads(a.M * a.H, 2 * end * a.D, [&](int64_t from, int64_t to) { kernel.attend(a, from, to); });
     return y;
 }
 
 int64_t read_checksum(Tensor buffer) {
-    STD_TORCH_CHECK(buffer.scalar_type() == ScalarType::Byte && buffer.is_contiguous() && buffer.numel() % 8 == 0,
+    const bool words_of_bytes = buffer.scalar_type() == ScalarType::Byte && buffer.numel() % 8 == 0;
+    STD_TORCH_CHECK(words_of_bytes && buffer.is_contiguous(),
                     "read_checksum: needs a contiguous uint8 buffer of whole 64-bit words");
     const auto* words = (const uint64_t*)buffer.const_data_ptr();
     std::atomic<uint64_t> total{0};
-    in_threads(buffer.numel() / 8, 1, [&](int64_t begin, int64_t end) { total += kernels().checksum(words, begin, end); });
+    in_threads(buffer.numel() / 8, 1,
+               [&](int64_t begin, int64_t end) { total += kernels().checksum(words, begin, end); });
     return (int64_t)total.load();
 }
 

@@ -34,13 +34,14 @@ inline void store_row(T* p, vec a, int64_t n) {
     for (int64_t i = 0; i < (n < 16 ? n : 16); i++) narrow(part[i], p + i);
 }
 
-// Cephes' expf: e^x = 2^n * p(x - n ln 2); 2^n in two factors, so that it may leave f32's range on both sides.
+// Cephes' expf: e^x = 2^n p(x - n ln 2); 2^n in two factors, so that it may leave f32's range on both sides.
 inline vec exp(vec x) {
     x = min(set1(89.0f), max(set1(-104.0f), x));  // this order lets NaN through
     vec n = round(mul(x, set1(1.44269504088896341f)));
     vec r = fma(n, set1(-0.693359375f), x);
     r = fma(n, set1(2.12194440e-4f), r);
-    constexpr float coefficients[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+    constexpr float coefficients[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                                      5.0000001201e-1f};
     vec p = set1(1.9875691500e-4f);
     for (float c : coefficients) p = fma(p, r, set1(c));
     p = add(fma(p, mul(r, r), r), set1(1.0f));

@@ -1,6 +1,6 @@
 // How each packed format is read where the processor multiplies bf16 and the activations are bf16: the values before
-// scaling are exact in bf16 (E4M3, int8, E2M1, -8..7; not NF4's), vdpbf16ps adds their products in f32, and the scale of
-// a group multiplies the group's sum. vdpbf16ps rounds to nearest even after each product and takes subnormals for 0.
+// scaling are exact in bf16 (E4M3, int8, E2M1, -8..7; not NF4's), vdpbf16ps adds their products in f32, and the scale
+// of a group multiplies the group's sum. vdpbf16ps rounds to nearest even and takes subnormals for 0.
 
 using bf16x32 = __m512bh;
 
@@ -41,7 +41,8 @@ inline bf16x32 bf16_from_fp8(const uint8_t* p) {
     __m512i large = _mm512_permutex2var_epi16(table[2], code, table[3]);
     __m512i value = _mm512_mask_mov_epi16(small, _mm512_test_epi16_mask(code, _mm512_set1_epi16(64)), large);
     __m512i sign = _mm512_slli_epi16(code, 8);  // its top bit; what stands below it is masked off
-    return as_bf16(_mm512_ternarylogic_epi32(value, sign, _mm512_set1_epi16((short)0x8000), 0xf8));  // a | b & c
+    constexpr int a_or_b_and_c = 0xf8;
+    return as_bf16(_mm512_ternarylogic_epi32(value, sign, _mm512_set1_epi16((short)0x8000), a_or_b_and_c));
 }
 
 inline bf16x32 bf16_from_int8(const int8_t* p) {
@@ -100,7 +101,8 @@ struct Bf16Row : Source {
             return halves((const float*)scales + 2 * b);
         } else {
             const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-            return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(_mm_loadu_ps((const float*)scales + 4 * b)));
+            const __m128 four = _mm_loadu_ps((const float*)scales + 4 * b);
+            return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(four));
         }
     }
 };

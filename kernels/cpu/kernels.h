@@ -1,10 +1,14 @@
 // What the CPU kernels offer, free of torch: plain functions on pointers, compiled once per instruction set.
 //
 // A call is split by its caller into independent ranges, so that threads never change a result; and every output
-// element is summed in an order that depends on its own inputs' length alone, so that M (the number of rows) never does.
+// element is summed in an order that depends on its own inputs' length alone, so that M (the rows) never does.
+//
+// A function or template of the standard library that is not inlined may be shared by all object files, and then be
+// the one that was compiled for a processor other than this: the kernels use none.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace acctax {
 
@@ -24,7 +28,7 @@ struct Linear {
     const void* residual;       // [M,N] in x_type or null
     void* y;
     const void* packed_x;       // x as pack_x left it
-    int64_t packed_stride;      // bytes from one row of packed_x to the next
+    int64_t packed_stride;      // bytes of packed_x for each row
 };
 
 struct RmsNorm {
@@ -55,22 +59,35 @@ struct Attend {
     void* y;                           // [M,H*D]
 };
 
+constexpr int64_t linear_chunk = 16;  // output features: the unit of linear's ranges
+
 // One instruction set's functions. Ranges are half open.
 struct Kernels {
     const char* isa;
-    int64_t (*packed_stride)(const Linear&);                  // bytes of scratch that pack_x needs for one row
-    void (*pack_x)(const Linear&, void* packed_x);            // x in the order and type in which the kernel reads it
-    void (*linear)(const Linear&, int64_t begin, int64_t end);    // output columns, in chunks of `linear_chunk`
-    void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end); // rows
-    void (*gated)(const Gated&, int64_t begin, int64_t end);      // chunks of `gated_chunk` elements up to `count`
-    void (*append)(const Attend&);                                // norms, rotates; fills rotated_q and both caches
-    void (*attend)(const Attend&, int64_t begin, int64_t end);    // (row, head) pairs, row-major
-    uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);
+    int64_t (*packed_stride)(const Linear&);        // bytes of pack_x's result for each row of x
+    void (*pack_x)(const Linear&, void* packed_x);  // x in the order and the type in which linear reads it
+    void (*linear)(const Linear&, int64_t begin, int64_t end);     // chunks of output features
+    void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end);  // rows
+    void (*gated)(const Gated&, int64_t begin, int64_t end);       // elements
+    void (*append)(const Attend&);                                 // fills rotated_q and both caches' new rows
+    void (*attend)(const Attend&, int64_t begin, int64_t end);     // heads: row m's head h is m * H + h
+    uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 
 const Kernels* kernels_avx512bf16();  // null where the compiler or the processor lacks it
 const Kernels* kernels_avx512();
 const Kernels* kernels_avx2();
 const Kernels* kernels_scalar();
+
+// A thread's own memory, which grows and stays.
+class Scratch {
+public:
+    ~Scratch();
+    void* of(int64_t bytes);  // 64-byte aligned; what it held is lost when it grows
+
+private:
+    void* data = nullptr;
+    int64_t size = 0;
+};
 
 }  // namespace acctax

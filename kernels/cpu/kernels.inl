@@ -1,6 +1,4 @@
 // Every kernel, in namespace ISA: included once for each instruction set, after its simd_*.h.
-#include <cstdlib>
-
 namespace acctax::ISA {
 namespace {
 

@@ -1,6 +1,4 @@
 // AVX-512's kernels, with vdpbf16ps in place of f32 products where activations and weights are exact in bf16.
-#include <cstdlib>
-
 #include "kernels.h"
 
 #ifdef __AVX512BF16__
@@ -55,7 +53,8 @@ void linear(const Linear& a, int64_t begin, int64_t end) {
 const acctax::Kernels* acctax::kernels_avx512bf16() {
     static const Kernels table = [] {
         Kernels k = *kernels_avx512();
-        k.isa = "avx512bf16", k.packed_stride = ISA::packed_stride, k.pack_x = ISA::pack_x, k.linear = ISA::linear;
+        k.isa = "avx512bf16";
+        k.packed_stride = ISA::packed_stride, k.pack_x = ISA::pack_x, k.linear = ISA::linear;
         return k;
     }();
     return &table;

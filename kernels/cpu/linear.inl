@@ -1,47 +1,31 @@
-// The skinny linear: a chunk of output features at a time, up to 8 rows of x at a time, each weight decoded once for
-// all of these rows. An output element is one accumulator of 16 lanes along K in ascending order and one reduction tree,
-// whatever M, the tile, or the thread is; several output features at once keep the multipliers busy.
+// The skinny linear: a chunk of output features at a time, a tile of up to 8 rows of x at a time, each weight decoded
+// once for all of these rows. An output element is one accumulator of 16 lanes along K in ascending order and one
+// reduction tree, whatever M, the tile or the thread is; several features at once keep the multipliers busy.
 
-constexpr int64_t chunk = 16;  // output features that share a pass over x
+inline float read(const void* p, Type type, int64_t i) {
+    return type == Type::f32 ? ((const float*)p)[i] : widen(((const uint16_t*)p)[i]);
+}
 
-// A thread's own memory, which grows and stays.
-struct Scratch {
-    float* data = nullptr;
-    size_t size = 0;
-    float* of(size_t count) {
-        if (count > size) {
-            std::free(data);
-            data = (float*)std::aligned_alloc(64, round_up(count * sizeof(float), 64));
-            size = data ? count : 0;
-            if (!data) std::abort();
-        }
-        return data;
-    }
-    ~Scratch() { std::free(data); }
-};
-
-// The last step of some output elements: sums[r * T + t] is that of feature n0 + r and row m0 + t.
-void finish(const Linear& a, const float* sums, const float* row_scales, int64_t n0, int64_t features, int64_t m0, int T) {
-    for (int64_t r = 0; r < features; r++)
-        for (int t = 0; t < T; t++) {
-            const int64_t n = n0 + r, at = (m0 + t) * a.N + n;
-            float y = sums[r * T + t] * row_scales[r];
-            if (a.bias) y += a.bias[n];
-            if (a.residual) y += a.x_type == Type::f32 ? ((const float*)a.residual)[at] : widen(((const uint16_t*)a.residual)[at]);
-            a.y_type == Type::f32 ? narrow(y, (float*)a.y + at) : narrow(y, (uint16_t*)a.y + at);
-        }
+// The last step of one output element.
+void finish(const Linear& a, float sum, int64_t m, int64_t n) {
+    const int64_t at = m * a.N + n;
+    if (a.bias) sum += a.bias[n];
+    if (a.residual) sum += read(a.residual, a.x_type, at);
+    a.y_type == Type::f32 ? narrow(sum, (float*)a.y + at) : narrow(sum, (uint16_t*)a.y + at);
 }
 
 inline int log2_of(int64_t power) { return power > 0 ? __builtin_ctzll(power) : 0; }
 
 // Whether every block of this many weights has one int4 scale, found by a shift.
-inline bool one_scale(const Linear& a, int64_t block) { return a.group >= block && (a.group & (a.group - 1)) == 0; }
+inline bool one_scale(const Linear& a, int64_t block) {
+    return a.group >= block && (a.group & (a.group - 1)) == 0;
+}
 
 // A chunk of output features: their whole blocks, and their last, incomplete one if there is one.
 template <class W>
 struct Chunk {
-    W whole[chunk], tail[chunk];
-    float row_scale[chunk];
+    W whole[linear_chunk], tail[linear_chunk];
+    float row_scale[linear_chunk];
     int64_t n0, features, blocks;
     bool ragged;
 };
@@ -63,7 +47,7 @@ void tile(const Linear& a, const Chunk<W>& c, int64_t m0) {
             for (int64_t b = 0; b < blocks; b++, x += T * W::block)
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++) {
-                    __builtin_prefetch(rows[r].codes + b * W::bytes + ahead);
+                    __builtin_prefetch(rows[r].codes + b * W::bytes + ahead, 0, 2);
                     const auto w = rows[r].decode(b);
 #pragma GCC unroll 8
                     for (int t = 0; t < T; t++) madd(acc[r][t], w, x + t * W::block);
@@ -71,12 +55,13 @@ void tile(const Linear& a, const Chunk<W>& c, int64_t m0) {
             if (last) break;
             rows = c.tail + r0, blocks = 1;
         }
-        float sums[R * T];
+        float sums[R][T];
 #pragma GCC unroll 8
         for (int r = 0; r < R; r++)
 #pragma GCC unroll 8
-            for (int t = 0; t < T; t++) sums[r * T + t] = sum(acc[r][t]);
-        finish(a, sums, c.row_scale + r0, c.n0 + r0, c.features - r0 < R ? c.features - r0 : R, m0, T);
+            for (int t = 0; t < T; t++) sums[r][t] = sum(acc[r][t]) * c.row_scale[r0 + r];
+        for (int r = 0; r < R && r0 + r < c.features; r++)
+            for (int t = 0; t < T; t++) finish(a, sums[r][t], m0 + t, c.n0 + r0 + r);
     }
 }
 
@@ -98,14 +83,15 @@ void linear_as(const Linear& a, int64_t begin, int64_t end) {
     constexpr int64_t block_bytes = W::bytes, span = prepared_span(f);
     const int64_t row_bytes = a.K * bits(f) / 8, blocks = a.K / W::block, whole_bytes = blocks * block_bytes;
     const int64_t row_scales = span ? round_up(a.K / span, 16) : 0;
-    float* prepared = span ? scratch.of(chunk * row_scales) : nullptr;
+    float* prepared = (float*)scratch.of(linear_chunk * row_scales * sizeof(float));
 
     Chunk<W> c;
-    alignas(64) uint8_t padded[chunk][block_bytes];
+    alignas(64) uint8_t padded[linear_chunk][block_bytes];
     c.blocks = blocks, c.ragged = a.K % W::block != 0;
-    for (c.n0 = begin * chunk; c.n0 < end * chunk && c.n0 < a.N; c.n0 += chunk) {
-        c.features = a.N - c.n0 < chunk ? a.N - c.n0 : chunk;
-        for (int64_t r = 0; r < chunk; r++) {  // the last feature stands in for those beyond N; their sums are dropped
+    for (c.n0 = begin * linear_chunk; c.n0 < end * linear_chunk && c.n0 < a.N; c.n0 += linear_chunk) {
+        c.features = a.N - c.n0 < linear_chunk ? a.N - c.n0 : linear_chunk;
+        // beyond N the last feature stands in; its sums are dropped
+        for (int64_t r = 0; r < linear_chunk; r++) {
             const int64_t n = c.n0 + (r < c.features ? r : c.features - 1);
             const void* scales = nullptr;
             float* own = prepared + r * row_scales;
@@ -124,8 +110,8 @@ void linear_as(const Linear& a, int64_t begin, int64_t end) {
     }
 }
 
-// x as W reads it: blocks padded with zeros, those of a tile's rows beside each other, [blocks][T][block], so that a tile
-// reads one stream.
+// x as W reads it: blocks padded with zeros, those of a tile's rows beside each other, [blocks][T][block], so that
+// a tile reads one stream.
 template <class W, class T>
 void pack_rows(const Linear& a, void* packed) {
     using X = typename W::X;

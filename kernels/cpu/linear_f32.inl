@@ -9,11 +9,12 @@ void linear_irregular(const Linear& a, int64_t begin, int64_t end) {
     static thread_local Scratch scratch;
     using W = Row<Format::fp32>;
     const int64_t stride = round_up(a.K, W::block);
-    float* rows = scratch.of(chunk * stride);
-    for (int64_t n0 = begin * chunk; n0 < end * chunk && n0 < a.N; n0 += chunk) {
+    float* rows = (float*)scratch.of(linear_chunk * stride * sizeof(float));
+    for (int64_t n0 = begin * linear_chunk; n0 < end * linear_chunk && n0 < a.N; n0 += linear_chunk) {
         Chunk<W> c;
-        c.n0 = n0, c.features = a.N - n0 < chunk ? a.N - n0 : chunk, c.blocks = stride / W::block, c.ragged = false;
-        for (int64_t r = 0; r < chunk; r++) {
+        c.n0 = n0, c.features = a.N - n0 < linear_chunk ? a.N - n0 : linear_chunk;
+        c.blocks = stride / W::block, c.ragged = false;
+        for (int64_t r = 0; r < linear_chunk; r++) {
             const int64_t n = n0 + (r < c.features ? r : c.features - 1);
             for (int64_t k = 0; k < stride; k++) rows[r * stride + k] = k < a.K ? weight_at(a, n, k) : 0;
             c.whole[r] = {(const uint8_t*)(rows + r * stride), nullptr, 0};

@@ -14,7 +14,7 @@ void rms_norm_rows(const RmsNorm& a, int64_t begin, int64_t end) {
     }
 }
 
-// act(gate) * up with act(z) = z / (1 + e^-s): s = z for silu, s = 2 sqrt(2/pi) (z + 0.044715 z^3) for gelu_tanh,
+// act(gate) * up with act(z) = z / (1 + e^-s): s = z for silu, 2 sqrt(2/pi) (z + 0.044715 z^3) for gelu_tanh,
 // because (1 + tanh u) / 2 = 1 / (1 + e^-2u).
 template <class T>
 void gated_span(const Gated& a, int64_t begin, int64_t end) {

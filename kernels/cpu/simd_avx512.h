@@ -19,8 +19,9 @@ inline vec sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 inline vec mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 inline vec div(vec a, vec b) { return _mm512_div_ps(a, b); }
 inline vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
-inline vec min(vec a, vec b) { return _mm512_min_ps(a, b); }  // b where either is NaN
-inline vec max(vec a, vec b) { return _mm512_max_ps(a, b); }  // b where either is NaN
+// min, max: b where either is NaN
+inline vec min(vec a, vec b) { return _mm512_min_ps(a, b); }
+inline vec max(vec a, vec b) { return _mm512_max_ps(a, b); }
 inline vec round(vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 // The one reduction tree: lanes l and l+8, then l+4, l+2, l+1.
@@ -80,7 +81,8 @@ inline void from_nibbles(const uint8_t* p, vec table, vec& low, vec& high) {
 // p[0] in the lower 8 lanes, p[1] in the upper
 inline vec halves(const float* p) {
     const __m512i lane = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i*)p))));
+    const __m128 two = _mm_castsi128_ps(_mm_loadl_epi64((const __m128i*)p));
+    return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(two));
 }
 
 constexpr int accumulators = 20;  // that a tile of linear holds in registers

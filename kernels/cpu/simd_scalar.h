@@ -1,8 +1,7 @@
-// 16 lanes of f32 as an array: what every compiler can read. No fused multiply-add: it would be a library call where
-// the processor has none.
+// 16 lanes of f32 as an array: what every compiler can read. No fused multiply-add: it would be a library call
+// where the processor has none.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -28,9 +27,14 @@ inline vec sub(const vec& a, const vec& b) { return each([&](int i) { return a.l
 inline vec mul(const vec& a, const vec& b) { return each([&](int i) { return a.lane[i] * b.lane[i]; }); }
 inline vec div(const vec& a, const vec& b) { return each([&](int i) { return a.lane[i] / b.lane[i]; }); }
 inline vec fma(const vec& a, const vec& b, const vec& c) { return add(mul(a, b), c); }
-inline vec min(const vec& a, const vec& b) { return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-inline vec max(const vec& a, const vec& b) { return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-inline vec round(const vec& a) { return each([&](int i) { return std::nearbyint(a.lane[i]); }); }
+// min, max: b where either is NaN
+inline vec min(const vec& a, const vec& b) {
+    return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline vec max(const vec& a, const vec& b) {
+    return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline vec round(const vec& a) { return each([&](int i) { return __builtin_nearbyintf(a.lane[i]); }); }
 
 // The one reduction tree: lanes l and l+8, then l+4, l+2, l+1.
 inline float sum(vec a) {
@@ -47,8 +51,10 @@ inline float from_bits(uint32_t bits) {
 
 // 2^n for whole n in [-126, 127]
 inline vec pow2(const vec& n) {
-    // NaN has no whole number: it stands as 2^0, and the factor beside it carries it on
-    return each([&](int i) { return n.lane[i] == n.lane[i] ? from_bits((uint32_t)((int)n.lane[i] + 127) << 23) : 1.0f; });
+    return each([&](int i) {
+        if (n.lane[i] != n.lane[i]) return 1.0f;  // NaN: the factor beside it carries it on
+        return from_bits((uint32_t)((int)n.lane[i] + 127) << 23);
+    });
 }
 
 inline vec from_bf16(const uint16_t* p) {
@@ -75,7 +81,9 @@ inline vec from_fp8(const uint8_t* p) {
 
 // E8M0: 2^(e - 127); 255 is NaN
 inline vec from_e8m0(const uint8_t* p) {
-    return each([&](int i) { return from_bits(p[i] == 255 ? 0x7fc00000 : p[i] ? (uint32_t)p[i] << 23 : 0x00400000); });
+    return each([&](int i) {
+        return from_bits(p[i] == 255 ? 0x7fc00000 : p[i] == 0 ? 0x00400000 : (uint32_t)p[i] << 23);
+    });
 }
 
 // 32 nibbles as table entries: the low and the high ones of 16 bytes

@@ -43,8 +43,8 @@ def measure_cell(cfg: DictConfig) -> Record:
 def run(cells: Sequence[Cell], launch: Callable[[int], JobReturn], folder: Path, command: str) -> list[Record]:
     """Measure the cells in order, one at a time; launch(i) runs measure_cell on the i-th. The report goes to folder.
 
-    command: the command line that asked for all of them. A cell that fails ends as FAILED and the sweep goes on; at the end CellsFailed names them. An interrupt leaves the
-    sweep and the open cell KILLED, and what was measured reported.
+    command: the command line that asked for all of them. A cell that fails ends as FAILED and the sweep goes on; at the
+    end CellsFailed names them. An interrupt leaves the sweep and the open cell KILLED, and what was measured reported.
     """
     from acctax import tracking
 
@@ -52,12 +52,13 @@ def run(cells: Sequence[Cell], launch: Callable[[int], JobReturn], folder: Path,
     sweep = _Sweep(cells, launch, log)
     status = "FAILED"
     try:
-        sweep.measure()
-        sweep.report(folder)
+        try:
+            sweep.measure()
+        finally:
+            sweep.report(folder)
         status = "FAILED" if sweep.failures else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
-        sweep.report(folder)
         raise
     finally:
         log.end(status)

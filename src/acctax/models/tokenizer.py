@@ -12,6 +12,8 @@ class Tokenizer(Protocol):
 
     def decode(self, tokens: list[int]) -> str: ...
 
+    def get_vocab(self) -> dict[str, int]: ...
+
     def apply_chat_template(self, messages: list[dict], **options) -> list[int]: ...
 
 
@@ -25,6 +27,9 @@ class ByteTokenizer:
 
     def encode(self, text: str) -> list[int]:
         return [byte % self.vocab for byte in text.encode()]
+
+    def get_vocab(self) -> dict[str, int]:
+        return {f"<{token}>": token for token in range(self.vocab)}
 
     def decode(self, tokens: list[int]) -> str:
         return bytes(token % 256 for token in tokens).decode(errors="replace")
