@@ -1,5 +1,5 @@
-// The ops as torch calls them: checks, the result's memory, and the split into threads. The only file that knows
-// torch, through its stable ABI.
+// The ops as torch calls them: checks, the result's memory, and the split into threads. The only file that
+// knows torch, through its stable ABI.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -72,7 +72,7 @@ Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global
     StableIValue stack[] = {from(x), from(codes), from(scales), from(global_scale), from(format),
                             from(group), from(bias), from(residual), from(float_out)};
     const bool failed = torch_call_dispatcher("acctax::linear_reference", "", stack, TORCH_ABI_VERSION);
-    STD_TORCH_CHECK(!failed, "linear: no kernel knows the format '", format, "', and the reference cannot run it");
+    STD_TORCH_CHECK(!failed, "linear: no kernel and no reference can run the format '", format, "'");
     return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
@@ -96,7 +96,8 @@ void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, 
     const Rule& rule = rules[(int)a.format];
     const int64_t block = a.format == Format::nvfp4 ? 16 : a.format == Format::mxfp4 ? 32 : 1;
     STD_TORCH_CHECK(a.K % block == 0, "linear: K must be whole blocks of ", block, ", not ", a.K);
-    STD_TORCH_CHECK(a.format != Format::int4 || a.K % width == 0, "linear: group ", width, " does not divide K=", a.K);
+    if (a.format == Format::int4)
+        STD_TORCH_CHECK(a.K % width == 0, "linear: group ", width, " does not divide K=", a.K);
     check(codes, rule.codes, weights / rule.per_code, "linear: codes");
     STD_TORCH_CHECK(scales || !rule.count, "linear: scales are missing");
     if (rule.count) check(*scales, rule.scales, rule.count, "linear: scales");
@@ -119,7 +120,8 @@ Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, st
     check_packed(a, codes, scales, global_scale);
     if (residual) check(*residual, x.scalar_type(), a.M * a.N, "linear: residual");
     a.x = x.const_data_ptr(), a.codes = codes.const_data_ptr(), a.scales = data(scales);
-    a.residual = data(residual), a.global_scale = (const float*)data(global_scale), a.bias = floats(bias, a.N, "linear: bias");
+    a.global_scale = (const float*)data(global_scale);
+    a.bias = floats(bias, a.N, "linear: bias"), a.residual = data(residual);
     Tensor y = matrix(a.M, a.N, a.y_type);
     a.y = y.mutable_data_ptr();
 
@@ -159,8 +161,8 @@ Tensor gated(Tensor gate, Tensor up, std::string activation) {
     return y;
 }
 
-Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, double eps, Tensor cos, Tensor sin,
-              Tensor k_cache, Tensor v_cache, int64_t position, double scale, int64_t window) {
+Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, double eps, Tensor cos,
+              Tensor sin, Tensor k_cache, Tensor v_cache, int64_t position, double scale, int64_t window) {
     STD_TORCH_CHECK(q.dim() == 2 && q.is_contiguous(), "attend: q must be a contiguous [M, H*D]");
     STD_TORCH_CHECK(k_cache.dim() == 3, "attend: the caches must be [Hkv, max_len, D]");
     Attend a{};

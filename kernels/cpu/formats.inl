@@ -1,7 +1,8 @@
-// How each packed format is read: a `Row` is one output feature's weights, `decode(b)` gives the b-th block of them in
-// registers, and `madd` multiplies a block with the activations that `pack` laid out to match it.
+// How each packed format is read: a `Row` is one output feature's weights, `decode(b)` gives the b-th block
+// of them in registers, and `madd` multiplies a block with the activations that `pack` laid out to match it.
 //
-// Here in f32: 32 weights a block, each exactly what its format's definition says, scale included: v * (s * g).
+// Here in f32: 32 weights a block, each exactly what its format's definition says, scale included: v * (s *
+// g).
 
 constexpr float e2m1[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
 constexpr float offset_8[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -26,8 +27,8 @@ inline int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; 
 // Weights under one of the scales that read_scales prepares; 0: the format's scales are read as stored.
 constexpr int64_t prepared_span(Format f) { return f == Format::nvfp4 ? 16 : f == Format::mxfp4 ? 32 : 0; }
 
-// The scales of output feature n as f32, zero beyond K up to a whole 4 of them: s * g for nvfp4, 2^(e - 127) for
-// mxfp4.
+// The scales of output feature n as f32, zero beyond K up to a whole 4 of them: s * g for nvfp4, 2^(e - 127)
+// for mxfp4.
 inline void read_scales(const Linear& a, int64_t n, float* out) {
     const int64_t count = a.K / prepared_span(a.format);
     const uint8_t* scales = (const uint8_t*)a.scales + n * count;

@@ -1,6 +1,7 @@
-// How each packed format is read where the processor multiplies bf16 and the activations are bf16: the values before
-// scaling are exact in bf16 (E4M3, int8, E2M1, -8..7; not NF4's), vdpbf16ps adds their products in f32, and the scale
-// of a group multiplies the group's sum. vdpbf16ps rounds to nearest even and takes subnormals for 0.
+// How each packed format is read where the processor multiplies bf16 and the activations are bf16: the values
+// before scaling are exact in bf16 (E4M3, int8, E2M1, -8..7; not NF4's), vdpbf16ps adds their products in
+// f32, and the scale of a group multiplies the group's sum. vdpbf16ps rounds to nearest even and takes
+// subnormals for 0.
 
 using bf16x32 = __m512bh;
 

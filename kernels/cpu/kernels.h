@@ -1,10 +1,11 @@
 // What the CPU kernels offer, free of torch: plain functions on pointers, compiled once per instruction set.
 //
-// A call is split by its caller into independent ranges, so that threads never change a result; and every output
-// element is summed in an order that depends on its own inputs' length alone, so that M (the rows) never does.
+// A call is split by its caller into independent ranges, so that threads never change a result; and every
+// output element is summed in an order that depends on its own inputs' length alone, so that M (the rows)
+// never does.
 //
-// A function or template of the standard library that is not inlined may be shared by all object files, and then be
-// the one that was compiled for a processor other than this: the kernels use none.
+// A function or template of the standard library that is not inlined may be shared by all object files, and
+// then be the one that was compiled for a processor other than this: the kernels use none.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,7 @@ struct Kernels {
     void (*linear)(const Linear&, int64_t begin, int64_t end);     // chunks of output features
     void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end);  // rows
     void (*gated)(const Gated&, int64_t begin, int64_t end);       // elements
-    void (*append)(const Attend&);                                 // fills rotated_q and both caches' new rows
+    void (*append)(const Attend&);                                 // fills rotated_q, new rows of the caches
     void (*attend)(const Attend&, int64_t begin, int64_t end);     // heads: row m's head h is m * H + h
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };

@@ -1,6 +1,7 @@
-// The skinny linear: a chunk of output features at a time, a tile of up to 8 rows of x at a time, each weight decoded
-// once for all of these rows. An output element is one accumulator of 16 lanes along K in ascending order and one
-// reduction tree, whatever M, the tile or the thread is; several features at once keep the multipliers busy.
+// The skinny linear: a chunk of output features at a time, a tile of up to 8 rows of x at a time, each weight
+// decoded once for all of these rows. An output element is one accumulator of 16 lanes along K in ascending
+// order and one reduction tree, whatever M, the tile or the thread is; several features at once keep the
+// multipliers busy.
 
 inline float read(const void* p, Type type, int64_t i) {
     return type == Type::f32 ? ((const float*)p)[i] : widen(((const uint16_t*)p)[i]);
@@ -110,8 +111,8 @@ void linear_as(const Linear& a, int64_t begin, int64_t end) {
     }
 }
 
-// x as W reads it: blocks padded with zeros, those of a tile's rows beside each other, [blocks][T][block], so that
-// a tile reads one stream.
+// x as W reads it: blocks padded with zeros, those of a tile's rows beside each other, [blocks][T][block], so
+// that a tile reads one stream.
 template <class W, class T>
 void pack_rows(const Linear& a, void* packed) {
     using X = typename W::X;

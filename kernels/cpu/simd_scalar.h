@@ -1,5 +1,5 @@
-// 16 lanes of f32 as an array: what every compiler can read. No fused multiply-add: it would be a library call
-// where the processor has none.
+// 16 lanes of f32 as an array: what every compiler can read. No fused multiply-add: it would be a library
+// call where the processor has none.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ class Inputs:
 
     def attend(self, caches: tuple[Tensor, Tensor], begin: int, end: int, window: int = 0) -> Tensor:
         rows = slice(begin, end)
-        return ops.attend(self.q[rows], self.k[rows], self.v[rows], *self.norms, 1e-6, self.cos, self.sin, *caches,
-                          begin, self.scale, window)  # fmt: skip
+        return ops.attend(self.q[rows], self.k[rows], self.v[rows], *self.norms, 1e-6, self.cos, self.sin,
+                          *caches, begin, self.scale, window)  # fmt: skip
 
     def exact(self, window: int) -> Tensor:
         """In float64, but for the keys, which the cache holds in its own type."""
@@ -62,7 +62,7 @@ def test_attend_is_causal_softmax_attention(backend, random, H, Hkv, D, dtype, n
 
 @pytest.mark.parametrize("window", [0, 7])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_row_is_bitwise_the_same_for_every_number_of_rows_and_threads(backend, threads, random, dtype, window):
+def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads, random, dtype, window):
     rows = 20
     inputs = Inputs(random, 9, 3, 64, dtype, rows, norms=True)
     torch.set_num_threads(1)
@@ -100,8 +100,9 @@ def test_infinity_and_nan_pass_through_their_own_rows_only(backend, random):
 def test_rows_beyond_the_cache_are_refused(backend, random, begin, end):
     inputs = Inputs(random, 2, 1, 16, torch.float32, end - begin, norms=False)
     caches = inputs.caches()
+    new, tables = (inputs.q, inputs.k, inputs.v), (inputs.cos, inputs.sin)
     with pytest.raises(RuntimeError, match="do not fit into a cache of 48 rows"):
-        ops.attend(inputs.q, inputs.k, inputs.v, None, None, 1e-6, inputs.cos, inputs.sin, *caches, begin, 0.25, 0)
+        ops.attend(*new, None, None, 1e-6, *tables, *caches, begin, 0.25, 0)
     assert all(cache.isnan().all() for cache in caches)
 
 

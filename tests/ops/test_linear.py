@@ -9,7 +9,7 @@ from tests.ops.packed import FORMATS, Packed, random_packed
 
 SHAPES = [  # format, N, K, group
     *[(format, N, K, 64) for format in FORMATS for N, K in ((1, 64), (17, 192), (50, 576))],
-    *[(format, N, K, 0) for format in ("fp32", "bf16", "fp8", "int8") for N, K in ((3, 1), (7, 37), (18, 100))],
+    *[(format, N, K, 0) for format in FORMATS[:4] for N, K in ((3, 1), (7, 37), (18, 100))],
     *[("int4", 5, 2 * group, group) for group in (2, 8, 16, 32, 48, 128, 256)],
     *[("nvfp4", 5, K, 16) for K in (16, 48, 80)],
     ("mxfp4", 5, 96, 32),
@@ -34,12 +34,13 @@ def test_linear_is_the_float64_product_of_the_decoded_weights(backend, random, f
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_row_is_bitwise_the_same_for_every_number_of_rows_and_threads(backend, threads, random, format, dtype):
+def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads, random, format, dtype):
     N, K = 90, 224  # 3.5 blocks of 64
     w = random_packed(format, N, K, 32)
     x, residual, bias = random(37, K).to(dtype), random(37, N).to(dtype), random(N)
     torch.set_num_threads(1)
-    alone = torch.cat([ops.linear(x[m : m + 1], *w.arguments, bias, residual[m : m + 1], True) for m in range(37)])
+    one_by_one = zip(x.split(1), residual.split(1), strict=True)
+    alone = torch.cat([ops.linear(row, *w.arguments, bias, r, True) for row, r in one_by_one])
     torch.set_num_threads(threads)
     for M in (*range(1, 17), 37):
         y = ops.linear(x[-M:], *w.arguments, bias, residual[-M:], True)
@@ -63,14 +64,15 @@ def test_every_code_is_decoded_as_defined(backend, dtype):
     ones = torch.ones(256)
     every_byte = byte[:, None].repeat(1, 32)
     every_nibble_pair = byte[:, None].repeat(1, 16)
+    half = torch.full((256, 16), 0x11, dtype=torch.uint8)
+    one = torch.tensor(1.0)
     cases = [
         Packed("fp8", 256, 32, every_byte.view(torch.float8_e4m3fn), ones),
         Packed("int8", 256, 32, every_byte.view(torch.int8), ones),
         Packed("int4", 256, 32, every_nibble_pair, torch.ones(256, 1).bfloat16(), None, 32),
-        Packed("nvfp4", 256, 32, every_nibble_pair, torch.ones(256, 2).to(torch.float8_e4m3fn), torch.tensor(1.0), 16),
-        Packed("nvfp4", 256, 32, torch.full((256, 16), 0x22, dtype=torch.uint8),
-               every_byte[:, :2].contiguous().view(torch.float8_e4m3fn), torch.tensor(0.5), 16),
-        Packed("mxfp4", 256, 32, torch.full((256, 16), 0x22, dtype=torch.uint8), byte[:, None], None, 32),
+        Packed("nvfp4", 256, 32, every_nibble_pair, torch.ones(256, 2).to(torch.float8_e4m3fn), one, 16),
+        Packed("nvfp4", 256, 32, half, every_byte[:, :2].contiguous().view(torch.float8_e4m3fn), one, 16),
+        Packed("mxfp4", 256, 32, half, byte[:, None], None, 32),
         Packed("nf4", 256, 64, byte[:, None].repeat(1, 32).flatten(), ones, None, 64),
     ]  # fmt: skip
     for w in cases:
@@ -141,7 +143,7 @@ def test_an_unknown_format_is_named(backend, random):
         ({"codes": torch.zeros(32, 8, dtype=torch.uint8).T}, "codes: must be contiguous"),
         ({"scales": None}, "scales are missing"),
         ({"scales": torch.zeros(8, 3).to(torch.float8_e4m3fn)}, "scales: has 24 elements, needs 32"),
-        ({"global_scale": None}, "global scale"),
+        ({"global_scale": None}, "global scale is missing"),
         ({"bias": torch.zeros(7)}, "bias: has 7 elements, needs 8"),
         ({"residual": torch.zeros(2, 8)}, "residual: has the wrong type"),
         ({"x": torch.zeros(64, 2, dtype=torch.bfloat16).T}, "x must be a contiguous"),
@@ -158,7 +160,7 @@ def test_what_does_not_fit_is_refused(backend, change, message):
 
 
 def test_two_python_threads_may_call_at_once(backend, threads, random):
-    work = [(random_packed(f, 64, 192), random(m, 192).bfloat16()) for m, f in enumerate(("nvfp4", "bf16"), start=3)]
+    work = [(random_packed(f, 64, 192), random(m, 192).bfloat16()) for f, m in (("nvfp4", 3), ("bf16", 4))]
     expected = [ops.linear(x, *w.arguments) for w, x in work]
     wrong = []
 

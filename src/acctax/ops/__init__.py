@@ -1,7 +1,7 @@
 """The few ops a forward pass is made of.
 
-Each is a torch custom op with a plain PyTorch reference and compiled kernels; `reference` documents them. They run on
-the reference until `load` brings in the compiled kernels.
+Each is a torch custom op with a plain PyTorch reference, which documents it, and compiled kernels. The
+reference serves until `load` brings in the kernels.
 """
 
 import torch

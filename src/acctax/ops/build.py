@@ -1,4 +1,4 @@
-"""Builds the CPU kernels with the machine's C++ compiler, once for each state of sources, torch and compiler."""
+"""Builds the CPU kernels with the machine's C++ compiler, once for each state of sources, torch, compiler."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ import torch
 
 from acctax.paths import cache_dir, kernels_dir
 
-# -ffp-contract=off: a multiplication and an addition are fused where the source says so, never where the compiler likes
+# -ffp-contract=off: a multiplication and an addition are fused where the source says so, and nowhere else
 _FLAGS = ["-std=c++20", "-O2", "-ftree-vectorize", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-w"]
 _AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"]
 _ISA_FLAGS = {
@@ -64,7 +64,7 @@ def _key(compiler: str, sources: list[Path]) -> str:
 
 def _build(compiler: str, sources: list[Path], library: Path) -> None:
     torch_dir = Path(torch.__file__).parent
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder, ThreadPoolExecutor() as pool:
 
         def compile_one(source: Path) -> str:
             flags = _ISA_FLAGS.get(source.stem, []) if platform.machine() in ("x86_64", "AMD64") else []
@@ -83,6 +83,7 @@ def _build(compiler: str, sources: list[Path], library: Path) -> None:
 def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
-        raise BuildError(f"{Path(command[0]).name} failed: {errors[0].strip()}")
+        said = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        first_error = next((line for line in said if "error" in line), said[0])
+        raise BuildError(f"{Path(command[0]).name} failed: {first_error.strip()}")
     return done.stdout

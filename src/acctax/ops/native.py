@@ -18,7 +18,7 @@ _isa: str | None = None  # the instruction set in use; None: the reference serve
 
 
 def load(kernels: str = "native", isa: str = "") -> None:
-    """Chooses what runs the ops on the CPU; "native" builds the kernels on first use (about 20 s, then cached).
+    """Chooses what runs the ops on the CPU; "native" builds the kernels on first use (20 s, then cached).
 
     isa: "avx512bf16", "avx512", "avx2" or "scalar" instead of the best that this processor runs (for tests).
     Without a compiler, or when the build fails, one line on stderr says so and the reference serves.
@@ -38,7 +38,7 @@ def load(kernels: str = "native", isa: str = "") -> None:
 
 
 def backend() -> str:
-    """What runs the ops on the CPU: "native avx512bf16", "native avx512", "native avx2", "native scalar", "reference"."""
+    """What runs the ops on the CPU: "reference", or "native " and an instruction set as in `load`."""
     return f"native {_isa}" if _isa else "reference"
 
 
@@ -52,7 +52,7 @@ def _native_library() -> ctypes.CDLL | None:
             _library.acctax_select_isa.restype = ctypes.c_char_p
         except (BuildError, ConfigError, OSError) as error:
             _no_library = " ".join(str(error).split())
-            print(f"acctax: no compiled kernels, the slow reference serves instead ({_no_library})", file=sys.stderr)
+            print(f"acctax: no compiled kernels, the slow reference serves ({_no_library})", file=sys.stderr)
     return _library
 
 

@@ -1,8 +1,8 @@
 """Every op in plain PyTorch: what the compiled kernels must agree with, and what serves where there are none.
 
-A row of a result is bitwise the same whatever the number of rows M and of threads is. Sums are therefore made of
-element-wise additions (`_tree_sum`) or of one matrix-vector product a row, never of a matrix product whose tiling
-follows M; and what is more than a basic operation runs row by row (`_by_row`).
+A row of a result is bitwise the same whatever the number of rows M and of threads is. Sums are therefore made
+of element-wise additions (`_tree_sum`) or of one matrix-vector product a row, never of a matrix product whose
+tiling follows M; and what is more than basic arithmetic runs row by row (`_by_row`).
 """
 
 from collections.abc import Callable
@@ -46,19 +46,20 @@ def linear(
 ) -> Tensor:
     """x @ W.T + bias + residual, W [N, K] packed as `format`, accumulated in f32 and rounded once.
 
-    x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] in x.dtype, or f32 if float_out.
+    x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] x.dtype, or f32 if float_out.
     Raises RuntimeError for a format that nobody registered.
     """
     if format not in _unpack:
-        raise RuntimeError(f"linear: no weight format {format!r}; registered are {', '.join(sorted(_unpack))}")
+        raise RuntimeError(f"linear: no weight format {format!r}, only {', '.join(sorted(_unpack))}")
     weight = _unpack[format](codes, scales, global_scale, group, x.shape[1]).float()
-    # a fresh copy of each row: BLAS may sum differently at another alignment
-    y = torch.stack([torch.mv(weight, row.float().clone()) for row in x]) if len(x) else x.new_empty(0, len(weight))
+    y = torch.empty(len(x), len(weight))
+    for m, row in enumerate(x):
+        y[m] = torch.mv(weight, row.float().clone())  # a copy: BLAS sums differently at another alignment
     if bias is not None:
         y = y + bias
     if residual is not None:
         y = y + residual.float()
-    return y.float() if float_out else y.to(x.dtype)
+    return y if float_out else y.to(x.dtype)
 
 
 def gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
@@ -87,13 +88,14 @@ def attend(
 
     q [M, H*D]; k, v [M, Hkv*D]; q_norm, k_norm [D] f32, RMS norms applied per head before the rotary;
     cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); k_cache, v_cache [Hkv, max_len, D].
-    New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p (window 0: all up to p).
+    New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p; window 0: 0..p.
     Returns [M, H*D] in q.dtype. Raises RuntimeError when the rows do not fit into the cache.
     """
     M = q.shape[0]
     Hkv, max_len, D = k_cache.shape
     if position < 0 or position + M > max_len or position + M > len(cos):
-        raise RuntimeError(f"attend: rows {position}..{position + M - 1} do not fit into a cache of {max_len} rows")
+        end = position + M - 1
+        raise RuntimeError(f"attend: rows {position}..{end} do not fit into a cache of {max_len} rows")
     if not (k_cache.is_contiguous() and v_cache.is_contiguous()):
         raise RuntimeError("attend: the caches must be contiguous")
 
@@ -140,8 +142,8 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _by_row(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """f of each row alone. torch rounds e^x differently in the remainder of a loop than in its vectors, so that where
-    a row starts and ends must not depend on the rows beside it."""
+    """f of each row alone: torch rounds e^x differently in the remainder of a loop than in its vectors, so
+    where a row starts and ends must not depend on the rows beside it."""
     return torch.stack([f(row) for row in x.flatten(0, -2)]).view_as(x) if x.numel() else x
 
 

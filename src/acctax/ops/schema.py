@@ -1,4 +1,4 @@
-"""The ops as PyTorch sees them: their schemas, and the reference as the kernel of every device without its own."""
+"""The ops as PyTorch sees them: their schemas, and the reference as the kernel where there is no other."""
 
 import torch
 
@@ -13,8 +13,8 @@ SCHEMAS = {
     "rms_norm": "(Tensor x, Tensor weight, float eps, Tensor? residual=None) -> Tensor",
     "linear": _LINEAR,
     "gated": "(Tensor gate, Tensor up, str activation) -> Tensor",
-    "attend": "(Tensor q, Tensor k, Tensor v, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos, Tensor sin,"
-    " Tensor(a!) k_cache, Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
+    "attend": "(Tensor q, Tensor k, Tensor v, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos,"
+    " Tensor sin, Tensor(a!) k_cache, Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
     "read_checksum": "(Tensor buffer) -> int",
 }
 
