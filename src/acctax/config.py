@@ -10,17 +10,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from acctax.paths import conf_dir
 from acctax.schema import convert, require
-
-if TYPE_CHECKING:
-    from acctax.draft.setting import Setting
-    from acctax.draft.source import DraftSource
 
 
 def _at_least(low: int, group: str, **values: int | None) -> None:
@@ -113,7 +109,7 @@ AS_LOADED = Recipe("bf16")
 
 
 class DraftChoice:
-    """What the draft_source group may hold. Each file of draft/ derives its own frozen dataclass from this.
+    """What the draft_source group may hold: an open union, each file of draft/ adds a frozen dataclass of its own.
 
     A member's field `kind` names it in conf/; `label` is its short name in tables, with the fields that matter.
     """
@@ -124,17 +120,12 @@ class DraftChoice:
     brings_recipe: ClassVar[bool] = False  # a format belongs to the source: drafter_quant=bf16 is a change too
 
     def __init_subclass__(cls) -> None:
-        DraftChoice.members[cls.kind] = cls
+        if hasattr(cls, "kind"):
+            DraftChoice.members[cls.kind] = cls
 
     @property
     def label(self) -> str:
         return self.kind
-
-    def check(self, setting: "Setting") -> None:
-        """Raises ConfigError where the drafter does not fit its target; reads no weights."""
-
-    def build(self, setting: "Setting") -> "DraftSource":
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

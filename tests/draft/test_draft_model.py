@@ -4,8 +4,8 @@ import pytest
 
 from acctax.config import HubTarget, Recipe, Rule
 from acctax.decode.rules import Greedy
+from acctax.draft.choice import Setting
 from acctax.draft.draft_model import ModelDraft
-from acctax.draft.setting import Setting
 from acctax.errors import ConfigError
 from acctax.models.checkpoint import open_checkpoint
 from tests.tiny import FAMILIES, save_model, save_tokenizer

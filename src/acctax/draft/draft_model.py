@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from acctax.config import AS_LOADED, DraftChoice, HubTarget
+from acctax.config import AS_LOADED, HubTarget
+from acctax.draft.choice import Choice, Setting
 from acctax.draft.decoder_source import DecoderSource
-from acctax.draft.setting import Setting
 from acctax.errors import ConfigError
 from acctax.models.checkpoint import Checkpoint, open_checkpoint
 from acctax.models.decoder import Decoder
@@ -13,7 +13,7 @@ from acctax.quant import recipes
 
 
 @dataclass(frozen=True)
-class ModelDraft(DraftChoice):
+class ModelDraft(Choice):
     path: str  # a local folder or a hub id
     kind: Literal["draft_model"] = "draft_model"
     takes_recipe: ClassVar[bool] = True

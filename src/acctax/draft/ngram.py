@@ -7,8 +7,7 @@ draft is what follows it, up to K tokens, and ends at the text's end.
 from dataclasses import dataclass
 from typing import Literal
 
-from acctax.config import DraftChoice
-from acctax.draft.setting import Setting
+from acctax.draft.choice import Choice, Setting
 from acctax.draft.source import Draft, DraftSource
 from acctax.schema import require
 
@@ -16,7 +15,7 @@ Match = Literal["earliest", "latest"]
 
 
 @dataclass(frozen=True)
-class NgramDraft(DraftChoice):
+class NgramDraft(Choice):
     min_n: int
     max_n: int
     match: Match

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from acctax.config import DraftChoice
-from acctax.draft.setting import Setting
+from acctax.draft.choice import Choice, Setting
 from acctax.draft.source import Draft, DraftSource
 
 
 @dataclass(frozen=True)
-class NoDraft(DraftChoice):
+class NoDraft(Choice):
     kind: Literal["none"] = "none"
 
     def build(self, setting: Setting) -> "NoSource":

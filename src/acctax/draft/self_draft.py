@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from acctax.config import DraftChoice, Recipe
+from acctax.config import Recipe
+from acctax.draft.choice import Choice, Setting
 from acctax.draft.decoder_source import DecoderSource
-from acctax.draft.setting import Setting
 from acctax.models.decoder import Decoder
 from acctax.quant import recipes
 
 
 @dataclass(frozen=True)
-class SelfDraft(DraftChoice):
+class SelfDraft(Choice):
     """`drafter_quant` replaces the source's recipe in the candidate; the reference keeps the source's."""
 
     recipe: str = "int8_all"

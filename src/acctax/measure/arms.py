@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from acctax.config import Cell
 from acctax.decode.cycle import Generation
 from acctax.decode.rules import Rule, rule_of
+from acctax.draft.choice import Setting
 from acctax.draft.none import NoSource
-from acctax.draft.setting import Setting
 from acctax.draft.source import DraftSource
 from acctax.models.checkpoint import Checkpoint, open_checkpoint
 from acctax.models.decoder import Decoder

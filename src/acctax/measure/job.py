@@ -16,6 +16,9 @@ from acctax.quant import recipes
 from acctax.record import Arm as ArmRecord
 from acctax.record import PromptRecord, Record, Round
 
+DEFAULT_THREADS = torch.get_num_threads()  # one per physical core, unless the user's environment says otherwise
+_last_arms: list[Arm] = []  # of the cell before: what both cells store alike is packed once
+
 
 def preflight(cell: Cell) -> None:
     """Everything that can be known before a weight is packed. Raises ConfigError."""
@@ -28,8 +31,7 @@ def preflight(cell: Cell) -> None:
 
 def measure(cell: Cell, progress: Progress) -> Record:
     """Decode every prompt with both arms, clock both, count their bytes."""
-    if cell.device.threads:
-        torch.set_num_threads(cell.device.threads)
+    torch.set_num_threads(cell.device.threads or DEFAULT_THREADS)
     ops.load(cell.device.kernels)
     checkpoint = open_checkpoint(cell.target)
     prompts = _prompts(cell, checkpoint)
@@ -39,6 +41,7 @@ def measure(cell: Cell, progress: Progress) -> Record:
         for its_cell in (cell.reference(), cell):
             arms.append(build_arm(its_cell, capacity))
             phase.advance()
+    _last_arms[:] = arms
     generations = [arm.speculative() for arm in arms]
     decoded = decode_all(generations, prompts, cell.K, cell.measure.max_new_tokens, cell.seed, progress)
     texts = [tokens for _, tokens in prompts]

@@ -1,8 +1,10 @@
 """A checkpoint: configuration, tokenizer and tensors of a target, wherever they come from."""
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import torch
 from huggingface_hub import snapshot_download
@@ -30,7 +32,8 @@ class Checkpoint:
     stop_tokens: frozenset[int]
     folder: Path | None  # None: random weights
     seed: int = 0
-    packed: dict[tuple, PackedWeight] = field(default_factory=dict)  # (module, format, group) → what was packed
+    # (module, format, group) → its packed weight, as long as a decoder uses it
+    packed: MutableMapping[tuple, PackedWeight] = field(default_factory=WeakValueDictionary)
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:

@@ -116,9 +116,10 @@ class _Reader:
         tied = module == "lm_head" and self.checkpoint.config.tied
         weight = self.tensor("model.embed_tokens.weight" if tied else f"{module}.weight", self.shapes[module])
         key = (module, rule.format, rule.group)
-        if key not in self.checkpoint.packed:
-            self.checkpoint.packed[key] = registry.get(rule.format).pack(weight, rule.group, module)
-        return self.checkpoint.packed[key]
+        packed = self.checkpoint.packed.get(key)
+        if packed is None:
+            packed = self.checkpoint.packed[key] = registry.get(rule.format).pack(weight, rule.group, module)
+        return packed
 
     def finish(self) -> None:
         ignored = {"lm_head.weight"} if self.checkpoint.config.tied else set()  # a copy that some files carry

@@ -8,7 +8,7 @@ import torch
 
 from acctax.ops import schema  # noqa: F401  defines torch.ops.acctax.*
 from acctax.ops.native import backend, load
-from acctax.ops.reference import register_unpack
+from acctax.ops.reference import register_unpack, unpack
 
 rms_norm = torch.ops.acctax.rms_norm.default
 linear = torch.ops.acctax.linear.default
@@ -17,5 +17,5 @@ attend = torch.ops.acctax.attend.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "attend", "backend", "gated", "linear", "load", "read_checksum", "register_unpack", "rms_norm",
+    "attend", "backend", "gated", "linear", "load", "read_checksum", "register_unpack", "rms_norm", "unpack",
 ]  # fmt: skip

@@ -24,6 +24,15 @@ def register_unpack(format: str, fn: Unpack) -> None:
     _unpack[format] = fn
 
 
+def unpack(
+    codes: Tensor, scales: Tensor | None, global_scale: Tensor | None, format: str, group: int, width: int
+) -> Tensor:
+    """The weight [N, width] in f32 that is packed as `format`. Raises RuntimeError for a format nobody registered."""
+    if format not in _unpack:
+        raise RuntimeError(f"linear: no weight format {format!r}, only {', '.join(sorted(_unpack))}")
+    return _unpack[format](codes, scales, global_scale, group, width).float()
+
+
 def rms_norm(x: Tensor, weight: Tensor, eps: float, residual: Tensor | None = None) -> Tensor:
     """x / rms(x) * weight (+ residual) over the last dimension, in f32, rounded once to x.dtype.
 
@@ -49,9 +58,7 @@ def linear(
     x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] x.dtype, or f32 if float_out.
     Raises RuntimeError for a format that nobody registered.
     """
-    if format not in _unpack:
-        raise RuntimeError(f"linear: no weight format {format!r}, only {', '.join(sorted(_unpack))}")
-    weight = _unpack[format](codes, scales, global_scale, group, x.shape[1]).float()
+    weight = unpack(codes, scales, global_scale, format, group, x.shape[1])
     y = torch.empty(len(x), len(weight))
     for m, row in enumerate(x):
         y[m] = torch.mv(weight, row.float().clone())  # a copy: BLAS sums differently at another alignment

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from acctax import ops
-from acctax.quant import registry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PackedWeight:
     """A weight [N, K] in one format; `group` weights share a scale, 0: a whole row does, or there is none."""
 
@@ -26,8 +25,7 @@ class PackedWeight:
 
     def unpack(self) -> Tensor:
         """The values the codes stand for, f32 [N, K]."""
-        decode = registry.get(self.format).unpack
-        return decode(self.codes, self.scales, self.global_scale, self.group, self.shape[1])
+        return ops.unpack(self.codes, self.scales, self.global_scale, self.format, self.group, self.shape[1])
 
     def linear(
         self, x: Tensor, bias: Tensor | None = None, residual: Tensor | None = None, float_out: bool = False

@@ -1,20 +1,16 @@
 """Weight formats by name. A format is one file that holds its encoder, its decoder and its rules."""
 
-from typing import TYPE_CHECKING
-
 from acctax import ops
 from acctax.errors import ConfigError
+from acctax.quant.format import Format
 
-if TYPE_CHECKING:
-    from acctax.quant.format import Format
-
-_FORMATS: dict[str, "Format"] = {}
+_FORMATS: dict[str, Format] = {}
 
 
 def register(name: str):
     """Class decorator: make a `Format` reachable by `name`, for recipes and for the reference linear op."""
 
-    def decorate(cls: type["Format"]) -> type["Format"]:
+    def decorate(cls: type[Format]) -> type[Format]:
         if name in _FORMATS:
             raise ValueError(f"two weight formats are called {name}")
         cls.name = name
@@ -25,7 +21,7 @@ def register(name: str):
     return decorate
 
 
-def get(name: str) -> "Format":
+def get(name: str) -> Format:
     """The format called `name`. Raises ConfigError with the names there are."""
     if name not in _FORMATS:
         raise ConfigError("format", name, f"must be one of {', '.join(names())}")
