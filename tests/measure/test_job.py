@@ -7,11 +7,11 @@ import torch
 
 from acctax.analyze.rows import analyze
 from acctax.analyze.verdicts import Name
+from acctax.decode.cycle import Cycle
+from acctax.errors import ConfigError
 from acctax.measure.clock import _interleave, _typical
 from acctax.measure.decoding import decode_all
 from acctax.measure.job import measure, preflight
-from acctax.decode.cycle import Cycle
-from acctax.errors import ConfigError
 from acctax.measure.workload import Prompt
 from acctax.progress import Progress
 from acctax.record import Record

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 
-from acctax.decode.cycle import Cycle, Generation
+from acctax.decode.cycle import Cycle
 from acctax.measure.arms import Arm
 from acctax.measure.bandwidth import read_bandwidth
 from acctax.progress import Progress

@@ -6,7 +6,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import torch
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -75,7 +74,8 @@ def _local_folder(path: str) -> Path:
             folder = Path(snapshot_download(path, allow_patterns=patterns))
         except Exception as error:  # offline, unknown, gated: all end here
             reason = str(error).splitlines()[0]
-            raise ConfigError("target.path", path, f"is no local folder and the hub did not give it ({reason})") from error
+            wanted = "must be a local folder or a model that the hub gives"
+            raise ConfigError("target.path", path, f"{wanted} ({reason})") from error
     if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
         raise ConfigError("target.path", path, "must hold config.json and *.safetensors")
     return folder
@@ -87,7 +87,8 @@ def _open_folder(name: str, folder: Path, chat: bool) -> Checkpoint:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # a damaged or unknown config.json or tokenizer
         reason = str(error).splitlines()[0]
-        raise ConfigError("target.path", folder, f"must hold a readable config.json and tokenizer ({reason})") from error
+        wanted = "must hold a config.json and a tokenizer that transformers reads"
+        raise ConfigError("target.path", folder, f"{wanted} ({reason})") from error
     if not chat:
         tokenizer.chat_template = None
     return Checkpoint(name, read_config(hf, "target"), tokenizer, _stop_tokens(hf, folder), folder)

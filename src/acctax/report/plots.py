@@ -115,7 +115,7 @@ def _dress(panels: Sequence[Axes], tax_threshold: float) -> None:
         panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
         panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
-    panels[1].set_ylim(bottom=0)
+    panels[1].set_ylim(0, 1.05 * panels[1].get_ylim()[1])
     tax = panels[2]
     tax.set_yscale("symlog", linthresh=100)
     low, high = tax.get_ylim()
