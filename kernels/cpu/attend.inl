@@ -32,14 +32,16 @@ void append_as(const Attend& a) {
     float* head = (float*)scratch.of(a.D * sizeof(float));
     for (int64_t m = 0; m < a.M; m++) {
         const int64_t position = a.position + m;
+        const T* q = (const T*)a.qkv + m * a.width;
         for (int64_t h = 0; h < a.H; h++) {
-            const int64_t at = (m * a.H + h) * a.D;
-            rotate(normed((const T*)a.q + at, a.q_norm, a, head), a, position, a.rotated_q + at);
+            float* rotated = a.rotated_q + (m * a.H + h) * a.D;
+            rotate(normed(q + h * a.D, a.q_norm, a, head), a, position, rotated);
         }
+        const T *k = q + a.H * a.D, *v = k + a.Hkv * a.D;
         for (int64_t h = 0; h < a.Hkv; h++) {
-            const int64_t from = (m * a.Hkv + h) * a.D, to = (h * a.max_len + position) * a.D;
-            rotate(normed((const T*)a.k + from, a.k_norm, a, head), a, position, (T*)a.k_cache + to);
-            std::memcpy((T*)a.v_cache + to, (const T*)a.v + from, a.D * sizeof(T));
+            const int64_t to = (h * a.max_len + position) * a.D;
+            rotate(normed(k + h * a.D, a.k_norm, a, head), a, position, (T*)a.k_cache + to);
+            std::memcpy((T*)a.v_cache + to, v + h * a.D, a.D * sizeof(T));
         }
     }
 }

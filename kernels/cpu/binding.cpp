@@ -67,10 +67,12 @@ Format format_of(const std::string& name) {
 
 // A format that only the reference knows.
 Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
-                        int64_t group, Optional bias, Optional residual, bool float_out) {
+                        int64_t group, Optional bias, Optional residual, bool float_out, Optional norm,
+                        double eps, std::string activation) {
     using torch::stable::detail::from;
-    StableIValue stack[] = {from(x), from(codes), from(scales), from(global_scale), from(format),
-                            from(group), from(bias), from(residual), from(float_out)};
+    StableIValue stack[] = {from(x),     from(codes), from(scales),   from(global_scale), from(format), from(group),
+                            from(bias),  from(residual), from(float_out), from(norm),      from(eps),
+                            from(activation)};
     const bool failed = torch_call_dispatcher("acctax::linear_reference", "", stack, TORCH_ABI_VERSION);
     STD_TORCH_CHECK(!failed, "linear: no kernel and no reference can run the format '", format, "'");
     return torch::stable::detail::to<Tensor>(stack[0]);
@@ -102,24 +104,49 @@ void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, 
     STD_TORCH_CHECK(scales || !rule.count, "linear: scales are missing");
     if (rule.count) check(*scales, rule.scales, rule.count, "linear: scales");
     STD_TORCH_CHECK(global || a.format != Format::nvfp4, "linear: the global scale is missing");
-    floats(global, 1, "linear: global_scale");
+    floats(global, a.global_stride ? a.N : 1, "linear: global_scale");
+}
+
+// x before the product: normed, or act(gate) * up of its two halves; in its own type, in memory of this thread.
+const void* prepared(const Linear& a, const Tensor& x, const float* norm, float eps, const std::string& activation) {
+    static thread_local Scratch memory;
+    if (!norm && activation.empty()) return x.const_data_ptr();
+    const int64_t size = a.x_type == Type::f32 ? 4 : 2, row = a.K * size;
+    char* out = (char*)memory.of(a.M * row);
+    const char* in = (const char*)x.const_data_ptr();
+    if (norm) {
+        kernels().rms_norm({a.x_type, a.K, eps, in, nullptr, norm, out}, 0, a.M);
+    } else {
+        const bool gelu = activation != "silu";
+        for (int64_t m = 0; m < a.M; m++, in += 2 * row)
+            kernels().gated({a.x_type, gelu, in, in + row, out + m * row}, 0, a.K);
+    }
+    return out;
 }
 
 Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
-              int64_t group, Optional bias, Optional residual, bool float_out) {
+              int64_t group, Optional bias, Optional residual, bool float_out, Optional norm, double eps,
+              std::string activation) {
     Linear a{};
     a.format = format_of(format);
     if (a.format == Format::unknown)
-        return linear_reference(x, codes, scales, global_scale, format, group, bias, residual, float_out);
+        return linear_reference(x, codes, scales, global_scale, format, group, bias, residual, float_out, norm, eps,
+                                activation);
     STD_TORCH_CHECK(x.dim() == 2 && x.is_contiguous(), "linear: x must be a contiguous [M, K]");
     a.x_type = type_of(x, "linear");
     a.y_type = float_out ? Type::f32 : a.x_type;
-    a.M = x.size(0), a.K = x.size(1), a.group = group;
+    const bool gate = !activation.empty();
+    STD_TORCH_CHECK(!gate || activation == "silu" || activation == "gelu_tanh",
+                    "linear: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
+    STD_TORCH_CHECK(!gate || (!norm && x.size(1) % 2 == 0), "linear: a gate needs [M, 2K] and no norm");
+    a.M = x.size(0), a.K = x.size(1) / (gate ? 2 : 1), a.group = group;
     STD_TORCH_CHECK(a.K > 0, "linear: K is 0");
     a.N = a.format == Format::nf4 ? codes.numel() * 2 / a.K : codes.size(0);
+    a.global_stride = global_scale && global_scale->numel() > 1;
     check_packed(a, codes, scales, global_scale);
     if (residual) check(*residual, x.scalar_type(), a.M * a.N, "linear: residual");
-    a.x = x.const_data_ptr(), a.codes = codes.const_data_ptr(), a.scales = data(scales);
+    a.x = prepared(a, x, floats(norm, a.K, "linear: norm"), (float)eps, activation);
+    a.codes = codes.const_data_ptr(), a.scales = data(scales);
     a.global_scale = (const float*)data(global_scale);
     a.bias = floats(bias, a.N, "linear: bias"), a.residual = data(residual);
     Tensor y = matrix(a.M, a.N, a.y_type);
@@ -148,46 +175,31 @@ Tensor rms_norm(Tensor x, Tensor weight, double eps, Optional residual) {
     return y;
 }
 
-Tensor gated(Tensor gate, Tensor up, std::string activation) {
-    STD_TORCH_CHECK(activation == "silu" || activation == "gelu_tanh",
-                    "gated: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
-    STD_TORCH_CHECK(gate.dim() == 2 && gate.is_contiguous(), "gated: gate must be a contiguous [M, I]");
-    check(up, gate.scalar_type(), gate.numel(), "gated: up");
-    const Type type = type_of(gate, "gated");
-    Tensor y = matrix(gate.size(0), gate.size(1), type);
-    const bool gelu = activation != "silu";
-    const Gated a{type, gelu, gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr()};
-    in_threads(gate.numel(), 4, [&](int64_t begin, int64_t end) { kernels().gated(a, begin, end); });
-    return y;
-}
-
-Tensor attend(Tensor q, Tensor k, Tensor v, Optional q_norm, Optional k_norm, double eps, Tensor cos,
-              Tensor sin, Tensor k_cache, Tensor v_cache, int64_t position, double scale, int64_t window) {
-    STD_TORCH_CHECK(q.dim() == 2 && q.is_contiguous(), "attend: q must be a contiguous [M, H*D]");
+Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor cos, Tensor sin, Tensor k_cache,
+              Tensor v_cache, int64_t position, double scale, int64_t window) {
+    STD_TORCH_CHECK(qkv.dim() == 2 && qkv.is_contiguous(), "attend: qkv must be a contiguous [M, (H+2*Hkv)*D]");
     STD_TORCH_CHECK(k_cache.dim() == 3, "attend: the caches must be [Hkv, max_len, D]");
     Attend a{};
-    a.type = type_of(q, "attend");
-    a.M = q.size(0), a.Hkv = k_cache.size(0), a.max_len = k_cache.size(1), a.D = k_cache.size(2);
-    a.H = q.size(1) / a.D;
+    a.type = type_of(qkv, "attend");
+    a.M = qkv.size(0), a.width = qkv.size(1), a.Hkv = k_cache.size(0), a.max_len = k_cache.size(1), a.D = k_cache.size(2);
+    a.H = a.width / a.D - 2 * a.Hkv;
     a.position = position, a.window = window, a.eps = (float)eps, a.scale = (float)scale;
     const int64_t end = position + a.M;
     STD_TORCH_CHECK(position >= 0 && end <= a.max_len && end <= cos.size(0), "attend: rows ", position, "..",
                     end - 1, " do not fit into a cache of ", a.max_len, " rows");
-    STD_TORCH_CHECK(a.D % 2 == 0 && q.size(1) == a.H * a.D && a.H % a.Hkv == 0 && window >= 0,
-                    "attend: ", q.size(1), " query columns do not fit ", a.Hkv, " key heads of ", a.D);
-    const ScalarType type = q.scalar_type();
-    check(k, type, a.M * a.Hkv * a.D, "attend: k");
-    check(v, type, a.M * a.Hkv * a.D, "attend: v");
+    STD_TORCH_CHECK(a.D % 2 == 0 && a.width % a.D == 0 && a.H > 0 && a.H % a.Hkv == 0 && window >= 0,
+                    "attend: ", a.width, " columns do not fit ", a.Hkv, " key heads of ", a.D);
+    const ScalarType type = qkv.scalar_type();
     check(k_cache, type, a.Hkv * a.max_len * a.D, "attend: k_cache");
     check(v_cache, type, a.Hkv * a.max_len * a.D, "attend: v_cache");
     check(cos, ScalarType::Float, cos.size(0) * a.D / 2, "attend: cos");
     check(sin, ScalarType::Float, cos.numel(), "attend: sin");
     a.q_norm = floats(q_norm, a.D, "attend: q_norm"), a.k_norm = floats(k_norm, a.D, "attend: k_norm");
-    a.q = q.const_data_ptr(), a.k = k.const_data_ptr(), a.v = v.const_data_ptr();
+    a.qkv = qkv.const_data_ptr();
     a.cos = (const float*)cos.const_data_ptr(), a.sin = (const float*)sin.const_data_ptr();
     a.k_cache = k_cache.mutable_data_ptr(), a.v_cache = v_cache.mutable_data_ptr();
-    a.rotated_q = (float*)scratch.of(q.numel() * sizeof(float));
-    Tensor y = matrix(a.M, q.size(1), a.type);
+    a.rotated_q = (float*)scratch.of(a.M * a.H * a.D * sizeof(float));
+    Tensor y = matrix(a.M, a.H * a.D, a.type);
     a.y = y.mutable_data_ptr();
 
     const Kernels& kernel = kernels();
@@ -212,7 +224,6 @@ int64_t read_checksum(Tensor buffer) {
 STABLE_TORCH_LIBRARY_IMPL(acctax, CPU, m) {
     m.impl("linear", TORCH_BOX(&linear));
     m.impl("rms_norm", TORCH_BOX(&rms_norm));
-    m.impl("gated", TORCH_BOX(&gated));
     m.impl("attend", TORCH_BOX(&attend));
     m.impl("read_checksum", TORCH_BOX(&read_checksum));
 }

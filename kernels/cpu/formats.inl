@@ -31,13 +31,14 @@ constexpr int64_t prepared_span(Format f) { return f == Format::nvfp4 ? 16 : f =
 // for mxfp4.
 inline void read_scales(const Linear& a, int64_t n, float* out) {
     const int64_t count = a.K / prepared_span(a.format);
+    const float global = a.global_scale ? a.global_scale[n * a.global_stride] : 1.0f;
     const uint8_t* scales = (const uint8_t*)a.scales + n * count;
     const uint8_t* end = (const uint8_t*)a.scales + a.N * count;
     for (int64_t i = 0; i < count; i += 16) {  // 16 at a time, the next feature's too: those are overwritten
         uint8_t part[16] = {};
         const uint8_t* p = scales + i;
         if (end - p < 16) p = (const uint8_t*)std::memcpy(part, p, end - p);
-        store(out + i, a.format == Format::nvfp4 ? mul(from_fp8(p), set1(*a.global_scale)) : from_e8m0(p));
+        store(out + i, a.format == Format::nvfp4 ? mul(from_fp8(p), set1(global)) : from_e8m0(p));
     }
     for (int64_t i = count; i < round_up(count, 4); i++) out[i] = 0;
 }

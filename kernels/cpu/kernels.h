@@ -24,7 +24,8 @@ struct Linear {
     const void* x;
     const void* codes;
     const void* scales;         // per row, group or block, in the format's own type
-    const float* global_scale;  // nvfp4: one number
+    const float* global_scale;  // nvfp4: one number, or one for each output feature
+    int64_t global_stride;      // 0 or 1
     const float* bias;          // [N] or null
     const void* residual;       // [M,N] in x_type or null
     void* y;
@@ -50,9 +51,9 @@ struct Gated {
 
 struct Attend {
     Type type;
-    int64_t M, H, Hkv, D, max_len, position, window;
+    int64_t M, H, Hkv, D, width, max_len, position, window;
     float eps, scale;
-    const void *q, *k, *v;             // [M,H*D], [M,Hkv*D], [M,Hkv*D]
+    const void* qkv;                   // [M,width], width = (H+2*Hkv)*D: q, k and v side by side
     const float *q_norm, *k_norm;      // [D] or null
     const float *cos, *sin;            // [max_len,D/2]
     void *k_cache, *v_cache;           // [Hkv,max_len,D]

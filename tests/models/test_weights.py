@@ -20,7 +20,7 @@ def test_a_tied_embedding_stays_when_the_head_is_quantized():
     plain = Decoder.load(checkpoint, AS_LOADED, 32)
     quantized = Decoder.load(checkpoint, recipes.load("nvfp4_lm_head"), 32)
     assert torch.equal(plain.weights.embedding, quantized.weights.embedding)
-    assert quantized.weights.lm_head.weight.format == "nvfp4"
+    assert quantized.weights.lm_head.weights[0].format == "nvfp4"
     ledger = pass_bytes(quantized, rows=3, context=10)
     assert ledger["embedding"] == 3 * 64 * 2  # gathered rows
     assert ledger["lm_head"] == 96 * 64 * 4.5 / 8 + 4  # codes, block scales and one global scale
@@ -28,14 +28,13 @@ def test_a_tied_embedding_stays_when_the_head_is_quantized():
 
 def test_a_tied_head_in_bf16_is_the_embedding_itself():
     weights = Decoder.load(open_checkpoint(TIED), AS_LOADED, 32).weights
-    assert weights.lm_head.weight.codes.data_ptr() == weights.embedding.data_ptr()
+    assert weights.lm_head.weights[0].codes.data_ptr() == weights.embedding.data_ptr()
 
 
 def test_the_ledger_counts_every_stored_byte_once():
     decoder = Decoder.load(open_checkpoint(TIED), recipes.load("nvfp4_qkv"), 32)
     ledger = pass_bytes(decoder, rows=1, context=20)
-    layer = decoder.weights.layers[0]
-    assert ledger["q"] == 2 * layer.q.weight.nbytes == 2 * (64 * 64 * 4.5 / 8 + 4)
+    assert ledger["q"] == 2 * (64 * 64 * 4.5 / 8 + 4)  # layers; codes, block scales and one global scale
     assert ledger["gate"] == 2 * 128 * 64 * 2
     assert ledger["norms"] == 5 * 64 * 4
     assert ledger["kv"] == 2 * 21 * (2 * 2 * 16 * 2)  # layers, rows in sight, one key and one value
@@ -50,7 +49,7 @@ def test_a_window_bounds_the_cache_that_is_read(tmp_path):
 def test_matrices_packed_alike_are_shared():
     checkpoint = open_checkpoint(TIED)
     a, b = (Decoder.load(checkpoint, recipes.load(name), 32).weights.layers[0] for name in ("nvfp4_qkv", "nvfp4"))
-    assert a.q.weight is b.q.weight and a.o.weight is not b.o.weight
+    assert a.qkv.weights[0] is b.qkv.weights[0] and a.o.weights[0] is not b.o.weights[0]
 
 
 @pytest.fixture
@@ -86,3 +85,14 @@ def test_a_format_that_does_not_fit_a_layer():
     rule = Rule("*.down_proj", "int4", group=48)
     with pytest.raises(ConfigError, match="down_proj"):
         Decoder.load(open_checkpoint(TIED), Recipe("odd", (rule,)), 32)
+
+
+def test_modules_of_different_formats_stay_apart_and_add_up():
+    """q quantized alone: three weights where one would do, and logits that differ only by q's rounding."""
+    checkpoint = open_checkpoint(TIED)
+    mixed = Decoder.load(checkpoint, Recipe("q", (Rule("*.q_proj", "int8"),)), 32)
+    plain = Decoder.load(checkpoint, AS_LOADED, 32)
+    assert [weight.format for weight in mixed.weights.layers[0].qkv.weights] == ["int8", "bf16", "bf16"]
+    assert [weight.format for weight in plain.weights.layers[0].qkv.weights] == ["bf16"]
+    mixed_logits, logits = (d.forward([1, 2, 3], d.new_cache()) for d in (mixed, plain))
+    assert 0 < float((mixed_logits - logits).abs().max()) < 0.3

@@ -23,8 +23,8 @@ class Inputs:
 
     def attend(self, caches: tuple[Tensor, Tensor], begin: int, end: int, window: int = 0) -> Tensor:
         rows = slice(begin, end)
-        return ops.attend(self.q[rows], self.k[rows], self.v[rows], *self.norms, 1e-6, self.cos, self.sin,
-                          *caches, begin, self.scale, window)  # fmt: skip
+        qkv = torch.cat((self.q[rows], self.k[rows], self.v[rows]), 1)
+        return ops.attend(qkv, *self.norms, 1e-6, self.cos, self.sin, *caches, begin, self.scale, window)
 
     def exact(self, window: int) -> Tensor:
         """In float64, but for the keys, which the cache holds in its own type."""
@@ -100,9 +100,9 @@ def test_infinity_and_nan_pass_through_their_own_rows_only(backend, random):
 def test_rows_beyond_the_cache_are_refused(backend, random, begin, end):
     inputs = Inputs(random, 2, 1, 16, torch.float32, end - begin, norms=False)
     caches = inputs.caches()
-    new, tables = (inputs.q, inputs.k, inputs.v), (inputs.cos, inputs.sin)
+    qkv, tables = torch.cat((inputs.q, inputs.k, inputs.v), 1), (inputs.cos, inputs.sin)
     with pytest.raises(RuntimeError, match="do not fit into a cache of 48 rows"):
-        ops.attend(*new, None, None, 1e-6, *tables, *caches, begin, 0.25, 0)
+        ops.attend(qkv, None, None, 1e-6, *tables, *caches, begin, 0.25, 0)
     assert all(cache.isnan().all() for cache in caches)
 
 

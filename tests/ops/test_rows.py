@@ -1,10 +1,11 @@
-"""rms_norm, gated, read_checksum."""
+"""rms_norm, read_checksum, and what `linear` does to x before the product."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from acctax import ops
+from tests.ops.packed import random_packed
 
 DTYPES = [torch.float32, torch.bfloat16]
 
@@ -20,12 +21,19 @@ def test_rms_norm(backend, random, H, dtype, with_residual):
     torch.testing.assert_close(y.double(), exact, rtol=2e-6 if dtype == torch.float32 else 4e-3, atol=1e-6)
 
 
+def gated(gate, up, activation):
+    """act(gate) * up by the linear op: each element is a row of one, times a weight of one."""
+    x = torch.stack([gate.flatten(), up.flatten()], 1)
+    one = torch.ones(1, 1)
+    return ops.linear(x, one, None, None, "fp32", 0, activation=activation).view(gate.shape)
+
+
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 30, 1536])
 def test_gated(backend, random, width, dtype, activation):
     gate, up = (4 * random(3, width)).to(dtype), random(3, width).to(dtype)
-    y = ops.gated(gate, up, activation)
+    y = gated(gate, up, activation)
     act = F.silu if activation == "silu" else lambda g: F.gelu(g, approximate="tanh")
     assert y.dtype == dtype
     exact = act(gate.double()) * up.double()
@@ -35,7 +43,7 @@ def test_gated(backend, random, width, dtype, activation):
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
 def test_gated_at_the_ends_of_the_range(backend, activation):
     gate = torch.tensor([[-1e30, -1e4, -104, -88, -0.0, 0, 88, 104, 1e4, 1e30, torch.inf, torch.nan]])
-    y = ops.gated(gate, torch.ones_like(gate), activation)
+    y = gated(gate, torch.ones_like(gate), activation)
     expected = torch.tensor([[0.0, 0, 0, 0, 0, 0, 88, 104, 1e4, 1e30, torch.inf, torch.nan]])
     torch.testing.assert_close(y, expected, equal_nan=True)
 
@@ -43,11 +51,14 @@ def test_gated_at_the_ends_of_the_range(backend, activation):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads, random, dtype):
     weight = random(1530)
-    x, up, residual = (random(37, 1530).to(dtype) for _ in range(3))
+    w = random_packed("int8", 20, 1530)
+    x, residual = (random(37, 1530).to(dtype) for _ in range(2))
+    gate_up = random(37, 2 * 1530).to(dtype)
     run = [
         lambda rows: ops.rms_norm(x[rows], weight, 1e-5, residual[rows]),
-        lambda rows: ops.gated(x[rows], up[rows], "silu"),
-        lambda rows: ops.gated(x[rows], up[rows], "gelu_tanh"),
+        lambda rows: ops.linear(x[rows], *w.arguments, norm=weight, eps=1e-5),
+        lambda rows: ops.linear(gate_up[rows], *w.arguments, activation="silu"),
+        lambda rows: ops.linear(gate_up[rows], *w.arguments, activation="gelu_tanh"),
     ]
     for op in run:
         torch.set_num_threads(1)
@@ -55,6 +66,13 @@ def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads
         torch.set_num_threads(threads)
         for M in (*range(1, 17), 37):
             assert torch.equal(op(slice(37 - M, 37)), alone[-M:]), f"M={M}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_norms_x_as_rms_norm_does(backend, random, dtype):
+    w, x, weight = random_packed("int8", 20, 96), random(3, 96).to(dtype), random(96)
+    y = ops.linear(x, *w.arguments, norm=weight, eps=1e-5, float_out=True)
+    assert torch.equal(y, ops.linear(ops.rms_norm(x, weight, 1e-5), *w.arguments, float_out=True))
 
 
 def test_nan_stays_in_its_row(backend, random):
@@ -68,7 +86,7 @@ def test_nan_stays_in_its_row(backend, random):
 
 def test_an_unknown_activation_is_named(backend, random):
     with pytest.raises(RuntimeError, match="relu"):
-        ops.gated(random(1, 8), random(1, 8), "relu")
+        gated(random(1, 8), random(1, 8), "relu")
 
 
 def test_read_checksum_sums_every_word(backend, threads):

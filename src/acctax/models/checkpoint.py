@@ -18,7 +18,6 @@ from acctax.models import random_llama
 from acctax.models.config import DecoderConfig, read_config
 from acctax.models.gguf import converted
 from acctax.models.tokenizer import ByteTokenizer, Tokenizer
-from acctax.quant.packed import PackedWeight
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +30,8 @@ class Checkpoint:
     stop_tokens: frozenset[int]
     folder: Path | None  # None: random weights
     seed: int = 0
-    # (module, format, group) → its packed weight, as long as a decoder uses it
-    packed: MutableMapping[tuple, PackedWeight] = field(default_factory=WeakValueDictionary)
+    # (module, format, group) of one or several modules → the packed `Linear`, as long as a decoder uses it
+    packed: MutableMapping[tuple, object] = field(default_factory=WeakValueDictionary)
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:

@@ -44,27 +44,25 @@ class Decoder:
         config, weights, position = self.config, self.weights, cache.length
         if position + len(tokens) > cache.capacity:
             raise ValueError(f"{position} + {len(tokens)} rows do not fit a cache of {cache.capacity}")
-        eps, scale = config.eps, config.attention_scale
+        eps, scale, activation = config.eps, config.attention_scale, config.activation
         x = weights.embedding[torch.tensor(tokens)]  # [M, hidden]
         if self.embed_scale is not None:
             x = x * self.embed_scale
         for layer, (keys, values), (cos, sin), window in zip(weights.layers, cache.layers, self.rotary, self.windows):
-            h = ops.rms_norm(x, layer.attention_norm, eps, None)
+            qkv = layer.qkv(x, norm=layer.attention_norm, eps=eps)  # [M, (heads + 2 · kv_heads) · head_dim]
             a = ops.attend(
-                layer.q(h), layer.k(h), layer.v(h), layer.q_norm, layer.k_norm, eps,
-                cos, sin, keys, values, position, scale, window,
+                qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, position, scale, window
             )  # [M, heads · head_dim]
             if layer.attention_out_norm is None:
                 x = layer.o(a, residual=x)
             else:
                 x = ops.rms_norm(layer.o(a), layer.attention_out_norm, eps, x)
-            h = ops.rms_norm(x, layer.mlp_norm, eps, None)
-            h = ops.gated(layer.gate(h), layer.up(h), config.activation)  # [M, intermediate]
+            h = layer.gate_up(x, norm=layer.mlp_norm, eps=eps)  # [M, 2 · intermediate]
             if layer.mlp_out_norm is None:
-                x = layer.down(h, residual=x)
+                x = layer.down(h, residual=x, activation=activation)
             else:
-                x = ops.rms_norm(layer.down(h), layer.mlp_out_norm, eps, x)
+                x = ops.rms_norm(layer.down(h, activation=activation), layer.mlp_out_norm, eps, x)
         cache.length = position + len(tokens)
         if last is not None:
             x = x[-last:]
-        return weights.lm_head.weight.linear(ops.rms_norm(x, weights.final_norm, eps, None), float_out=True)
+        return weights.lm_head(x, norm=weights.final_norm, eps=eps, float_out=True)

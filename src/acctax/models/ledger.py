@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from acctax.models.decoder import Decoder
-from acctax.models.weights import Linear
+from acctax.models.weights import LayerWeights
 
 
 def pass_bytes(decoder: Decoder, rows: int, context: int) -> dict[str, float]:
@@ -15,17 +15,15 @@ def pass_bytes(decoder: Decoder, rows: int, context: int) -> dict[str, float]:
     weights, config = decoder.weights, decoder.config
     ledger = {
         "embedding": rows * weights.embedding[0].nbytes,
-        "q": sum(_stored(layer.q) for layer in weights.layers),
-        "k": sum(_stored(layer.k) for layer in weights.layers),
-        "v": sum(_stored(layer.v) for layer in weights.layers),
-        "o": sum(_stored(layer.o) for layer in weights.layers),
-        "gate": sum(_stored(layer.gate) for layer in weights.layers),
-        "up": sum(_stored(layer.up) for layer in weights.layers),
-        "down": sum(_stored(layer.down) for layer in weights.layers),
+        **dict.fromkeys(("q", "k", "v", "o", "gate", "up", "down"), 0),
         "norms": weights.final_norm.nbytes + sum(map(_norms, weights.layers)),
-        "lm_head": _stored(weights.lm_head),
+        **weights.lm_head.stored,
         "kv": 0,
     }
+    for layer in weights.layers:
+        for linear in (layer.qkv, layer.o, layer.gate_up, layer.down):
+            for component, stored in linear.stored.items():
+                ledger[component] += stored
     row = 2 * config.kv_heads * config.head_dim * weights.embedding.element_size()  # one key and one value
     for layer in config.layers:
         in_sight = min(context, layer.window - 1) if layer.window else context
@@ -33,10 +31,6 @@ def pass_bytes(decoder: Decoder, rows: int, context: int) -> dict[str, float]:
     return {component: float(count) for component, count in ledger.items()}
 
 
-def _stored(linear: Linear) -> int:
-    return linear.weight.nbytes + (linear.bias.nbytes if linear.bias is not None else 0)
-
-
-def _norms(layer) -> int:
+def _norms(layer: LayerWeights) -> int:
     norms = (getattr(layer, name) for name in layer.__slots__ if name.endswith("_norm"))
     return sum(norm.nbytes for norm in norms if isinstance(norm, Tensor))

@@ -10,17 +10,24 @@ from acctax.errors import ConfigError
 from acctax.models.checkpoint import Checkpoint
 from acctax.quant import recipes, registry
 from acctax.quant.packed import PackedWeight
+from acctax.quant.stack import stack
 
 STORED = {torch.bfloat16: "bf16", torch.float32: "fp32"}  # the format of what no rule names
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Linear:
-    weight: PackedWeight
-    bias: Tensor | None  # [N] f32
+    """One module, or several that read the same x: stacked into one weight where their formats allow it."""
 
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        return self.weight.linear(x, self.bias, residual)
+    weights: list[PackedWeight]
+    biases: list[Tensor | None]  # [N] f32
+    stored: dict[str, int]  # component → bytes as each module stores them, its bias included
+
+    def __call__(self, x: Tensor, **how: object) -> Tensor:
+        """x [M, K] → [M, ΣN]; how: see `PackedWeight.linear`."""
+        if len(self.weights) == 1:
+            return self.weights[0].linear(x, self.biases[0], **how)
+        return torch.cat([weight.linear(x, bias, **how) for weight, bias in zip(self.weights, self.biases)], dim=1)
 
 
 @dataclass(slots=True)
@@ -28,16 +35,13 @@ class LayerWeights:
     """Norms are [hidden] (q_norm, k_norm: [head_dim]) in float32, absent ones None."""
 
     attention_norm: Tensor
-    q: Linear
-    k: Linear
-    v: Linear
+    qkv: Linear
     q_norm: Tensor | None
     k_norm: Tensor | None
     o: Linear
     attention_out_norm: Tensor | None
     mlp_norm: Tensor
-    gate: Linear
-    up: Linear
+    gate_up: Linear
     down: Linear
     mlp_out_norm: Tensor | None
 
@@ -64,17 +68,14 @@ def load_weights(checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = to
         layers.append(
             LayerWeights(
                 attention_norm=reader.norm(base + "input_layernorm"),
-                q=reader.linear(base + "self_attn.q_proj", config.qkv_bias),
-                k=reader.linear(base + "self_attn.k_proj", config.qkv_bias),
-                v=reader.linear(base + "self_attn.v_proj", config.qkv_bias),
+                qkv=reader.linear(base + "self_attn.", ("q_proj", "k_proj", "v_proj"), config.qkv_bias),
                 q_norm=reader.norm(base + "self_attn.q_norm") if config.qk_norm else None,
                 k_norm=reader.norm(base + "self_attn.k_norm") if config.qk_norm else None,
-                o=reader.linear(base + "self_attn.o_proj", config.o_bias),
+                o=reader.linear(base + "self_attn.", ("o_proj",), config.o_bias),
                 attention_out_norm=reader.norm(base + "post_attention_layernorm") if sandwich else None,
                 mlp_norm=reader.norm(base + ("pre_feedforward" if sandwich else "post_attention") + "_layernorm"),
-                gate=reader.linear(base + "mlp.gate_proj", config.mlp_bias),
-                up=reader.linear(base + "mlp.up_proj", config.mlp_bias),
-                down=reader.linear(base + "mlp.down_proj", config.mlp_bias),
+                gate_up=reader.linear(base + "mlp.", ("gate_proj", "up_proj"), config.mlp_bias),
+                down=reader.linear(base + "mlp.", ("down_proj",), config.mlp_bias),
                 mlp_out_norm=reader.norm(base + "post_feedforward_layernorm") if sandwich else None,
             )
         )
@@ -82,7 +83,7 @@ def load_weights(checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = to
         embedding=reader.tensor("model.embed_tokens.weight", (config.vocab, config.hidden)).to(dtype),
         layers=layers,
         final_norm=reader.norm("model.norm"),
-        lm_head=reader.linear("lm_head", bias=False),
+        lm_head=reader.linear("", ("lm_head",), bias=False),
     )
     reader.finish()
     return weights
@@ -108,21 +109,38 @@ class _Reader:
     def norm(self, name: str) -> Tensor:
         return self.tensor(f"{name}.weight").float() + self.checkpoint.config.norm_offset
 
-    def linear(self, module: str, bias: bool) -> Linear:
-        rule = self.rules[module] or Rule(module, STORED[self.dtype])
-        return Linear(self._packed(module, rule), self.tensor(f"{module}.bias").float() if bias else None)
+    def linear(self, base: str, modules: tuple[str, ...], bias: bool) -> Linear:
+        names = [base + module for module in modules]
+        matrices = [self._matrix(name) for name in names]
+        biases = [self.tensor(f"{name}.bias").float() if bias else None for name in names]
+        rules = [self.rules[name] or Rule(name, STORED[self.dtype]) for name in names]
+        key = tuple((name, rule.format, rule.group) for name, rule in zip(names, rules))
+        linear = self.checkpoint.packed.get(key)
+        if linear is None:
+            parts = [
+                registry.get(rule.format).pack(matrix, rule.group, name)
+                for name, matrix, rule in zip(names, matrices, rules)
+            ]
+            linear = self.checkpoint.packed[key] = _joined(modules, parts, biases)
+        return linear
 
-    def _packed(self, module: str, rule: Rule) -> PackedWeight:
-        tied = module == "lm_head" and self.checkpoint.config.tied
-        weight = self.tensor("model.embed_tokens.weight" if tied else f"{module}.weight", self.shapes[module])
-        key = (module, rule.format, rule.group)
-        packed = self.checkpoint.packed.get(key)
-        if packed is None:
-            packed = self.checkpoint.packed[key] = registry.get(rule.format).pack(weight, rule.group, module)
-        return packed
+    def _matrix(self, name: str) -> Tensor:
+        tied = name == "lm_head" and self.checkpoint.config.tied
+        return self.tensor("model.embed_tokens.weight" if tied else f"{name}.weight", self.shapes[name])
 
     def finish(self) -> None:
         ignored = {"lm_head.weight"} if self.checkpoint.config.tied else set()  # a copy that some files carry
         unused = sorted(self.checkpoint.tensors.keys() - self.used - ignored)
         if unused:
             raise ConfigError(f"{self.checkpoint.name}: tensor", unused[0], "is in the checkpoint and nothing uses it")
+
+
+def _joined(modules: tuple[str, ...], parts: list[PackedWeight], biases: list[Tensor | None]) -> Linear:
+    stored = {
+        module.removesuffix("_proj"): part.nbytes + (0 if bias is None else bias.nbytes)
+        for module, part, bias in zip(modules, parts, biases)
+    }
+    whole = stack(parts) if len(parts) > 1 else None
+    if whole is None:
+        return Linear(parts, biases, stored)
+    return Linear([whole], [None if biases[0] is None else torch.cat(biases)], stored)

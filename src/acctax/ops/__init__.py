@@ -12,10 +12,9 @@ from acctax.ops.reference import register_unpack, unpack
 
 rms_norm = torch.ops.acctax.rms_norm.default
 linear = torch.ops.acctax.linear.default
-gated = torch.ops.acctax.gated.default
 attend = torch.ops.acctax.attend.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "attend", "backend", "gated", "linear", "load", "read_checksum", "register_unpack", "rms_norm", "unpack",
+    "attend", "backend", "linear", "load", "read_checksum", "register_unpack", "rms_norm", "unpack",
 ]  # fmt: skip

@@ -52,12 +52,21 @@ def linear(
     bias: Tensor | None = None,
     residual: Tensor | None = None,
     float_out: bool = False,
+    norm: Tensor | None = None,
+    eps: float = 0.0,
+    activation: str = "",
 ) -> Tensor:
     """x @ W.T + bias + residual, W [N, K] packed as `format`, accumulated in f32 and rounded once.
 
     x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] x.dtype, or f32 if float_out.
+    Before the product, x is normed if there is a norm [K] (`rms_norm`), and with an activation ("silu",
+    "gelu_tanh") x is [M, 2K], a gate beside what it lets through: act(gate) * up; either is rounded to x.dtype.
     Raises RuntimeError for a format that nobody registered.
     """
+    if norm is not None:
+        x = rms_norm(x, norm, eps)
+    if activation:
+        x = _gated(x, activation)
     weight = unpack(codes, scales, global_scale, format, group, x.shape[1])
     y = torch.empty(len(x), len(weight))
     for m, row in enumerate(x):
@@ -69,17 +78,8 @@ def linear(
     return y if float_out else y.to(x.dtype)
 
 
-def gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
-    """act(gate) * up in f32, rounded once; activation is "silu" or "gelu_tanh"."""
-    if activation not in _ACTIVATIONS:
-        raise RuntimeError(f"gated: no activation {activation!r}; use 'silu' or 'gelu_tanh'")
-    return (_by_row(_ACTIVATIONS[activation], gate.float()) * up.float()).to(gate.dtype)
-
-
 def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    qkv: Tensor,
     q_norm: Tensor | None,
     k_norm: Tensor | None,
     eps: float,
@@ -93,13 +93,14 @@ def attend(
 ) -> Tensor:
     """Norms and rotates q and k, appends k and v to the caches, and attends causally over the cache.
 
-    q [M, H*D]; k, v [M, Hkv*D]; q_norm, k_norm [D] f32, RMS norms applied per head before the rotary;
-    cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); k_cache, v_cache [Hkv, max_len, D].
+    qkv [M, (H + 2*Hkv)*D]: q, k and v side by side; q_norm, k_norm [D] f32, RMS norms applied per head before
+    the rotary; cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); k_cache, v_cache [Hkv, max_len, D].
     New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p; window 0: 0..p.
-    Returns [M, H*D] in q.dtype. Raises RuntimeError when the rows do not fit into the cache.
+    Returns [M, H*D] in qkv.dtype. Raises RuntimeError when the rows do not fit into the cache.
     """
-    M = q.shape[0]
+    M = qkv.shape[0]
     Hkv, max_len, D = k_cache.shape
+    q, k, v = qkv.split((qkv.shape[1] - 2 * Hkv * D, Hkv * D, Hkv * D), dim=1)
     if position < 0 or position + M > max_len or position + M > len(cos):
         end = position + M - 1
         raise RuntimeError(f"attend: rows {position}..{end} do not fit into a cache of {max_len} rows")
@@ -108,11 +109,11 @@ def attend(
 
     rows = slice(position, position + M)
     q, new_k = (
-        _rotated(_head_normed(t.float().view(M, -1, D), norm, eps), cos[rows, None], sin[rows, None])
+        _rotated(_head_normed(t.float().reshape(M, -1, D), norm, eps), cos[rows, None], sin[rows, None])
         for t, norm in ((q, q_norm), (k, k_norm))
     )  # [M, H, D], [M, Hkv, D] f32
     k_cache[:, rows] = new_k.transpose(0, 1).to(k_cache.dtype)
-    v_cache[:, rows] = v.view(M, Hkv, D).transpose(0, 1)
+    v_cache[:, rows] = v.reshape(M, Hkv, D).transpose(0, 1)
 
     out = torch.empty(M, q.shape[1] * D, dtype=v.dtype)
     for m in range(M):
@@ -131,6 +132,14 @@ def read_checksum(buffer: Tensor) -> int:
     if buffer.dtype != torch.uint8 or not buffer.is_contiguous() or buffer.numel() % 8:
         raise RuntimeError("read_checksum: needs a contiguous uint8 buffer of whole 64-bit words")
     return int(buffer.view(torch.int64).sum())
+
+
+def _gated(x: Tensor, activation: str) -> Tensor:
+    """act(gate) * up, x [M, 2K] -> [M, K]."""
+    if activation not in _ACTIVATIONS:
+        raise RuntimeError(f"linear: no activation {activation!r}; use 'silu' or 'gelu_tanh'")
+    gate, up = x.float().chunk(2, -1)
+    return (_by_row(_ACTIVATIONS[activation], gate.contiguous()) * up).to(x.dtype)
 
 
 def _normed(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -6,15 +6,15 @@ from acctax.ops import reference
 
 _LINEAR = (
     "(Tensor x, Tensor codes, Tensor? scales, Tensor? global_scale, str format, int group,"
-    " Tensor? bias=None, Tensor? residual=None, bool float_out=False) -> Tensor"
+    " Tensor? bias=None, Tensor? residual=None, bool float_out=False, Tensor? norm=None, float eps=0.0,"
+    " str activation=\"\") -> Tensor"
 )
 
 SCHEMAS = {
     "rms_norm": "(Tensor x, Tensor weight, float eps, Tensor? residual=None) -> Tensor",
     "linear": _LINEAR,
-    "gated": "(Tensor gate, Tensor up, str activation) -> Tensor",
-    "attend": "(Tensor q, Tensor k, Tensor v, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos,"
-    " Tensor sin, Tensor(a!) k_cache, Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
+    "attend": "(Tensor qkv, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos, Tensor sin, Tensor(a!) k_cache,"
+    " Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
     "read_checksum": "(Tensor buffer) -> int",
 }
 

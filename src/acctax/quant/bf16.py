@@ -8,6 +8,8 @@ from acctax.quant.registry import register
 class BF16(Format):
     """bfloat16, no scales."""
 
+    row_wise = True
+
     def encode(self, weight, group):
         return weight.to(torch.bfloat16), None, None
 

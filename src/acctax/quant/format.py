@@ -18,6 +18,7 @@ class Format:
     """One way to store a weight matrix. A subclass gives `encode` and `unpack`."""
 
     name: str  # set by @register
+    row_wise: bool = False  # the first dimension of codes and scales is the weight's: rows can be stacked
     groups: tuple[int, ...] = ()  # how many weights may share a scale, the preferred first; (): a row or none
 
     def check(self, shape: tuple[int, int], group: int | None = None, module: str = "weight") -> int:
@@ -50,6 +51,10 @@ class Format:
         if weight.numel() and not all(extreme.isfinite() for extreme in weight.aminmax()):
             raise ConfigError("weight", module, "holds values that are not finite")
         return PackedWeight(self.name, shape, *self.encode(weight, group), group)
+
+    def stacks(self, width: int) -> bool:
+        """Whether joining codes and scales of weights [·, width] along their first dimension stacks their rows."""
+        return self.row_wise
 
     def encode(self, weight: Tensor, group: int) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """weight [N, K] -> codes, scales, global scale, in the layout that the linear op reads."""

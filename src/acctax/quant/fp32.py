@@ -6,6 +6,8 @@ from acctax.quant.registry import register
 class FP32(Format):
     """32-bit floats as they are."""
 
+    row_wise = True
+
     def encode(self, weight, group):
         return weight.float(), None, None
 

@@ -10,6 +10,8 @@ LARGEST = 448.0
 class FP8(Format):
     """E4M3 with an f32 scale per output row: w = code * scale, scale = amax / 448."""
 
+    row_wise = True
+
     def encode(self, weight, group):
         scales = (absmax(weight, weight.size(1)) / LARGEST).clamp_min(SMALLEST_SCALE)  # [N, 1]
 

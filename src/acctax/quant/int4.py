@@ -13,6 +13,7 @@ class Int4(Format):
     range -8..7 and clips half a step at most: a smaller error than amax / 7 has.
     """
 
+    row_wise = True
     groups = (128, 64, 32, 16)
 
     def encode(self, weight, group):

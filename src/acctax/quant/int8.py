@@ -8,6 +8,8 @@ from acctax.quant.registry import register
 class Int8(Format):
     """Symmetric 8-bit integers with an f32 scale per output row: w = code * scale, scale = amax / 127."""
 
+    row_wise = True
+
     def encode(self, weight, group):
         scales = (absmax(weight, weight.size(1)) / 127).clamp_min(SMALLEST_SCALE)  # [N, 1]
 

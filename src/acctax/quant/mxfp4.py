@@ -15,6 +15,7 @@ class MXFP4(Format):
     at least 1.75 of its power of two. (Rounding always down, as OCP's text has it, clips more.)
     """
 
+    row_wise = True
     groups = (32,)
 
     def encode(self, weight, group):

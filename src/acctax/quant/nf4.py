@@ -31,6 +31,9 @@ class NF4(Format):
             raise ConfigError("format", self.name, f"needs an even number of weights, {module} has {shape}")
         return super().check((1, 64), group, module)  # a block may cross rows: any width divides
 
+    def stacks(self, width):
+        return width % 64 == 0  # then no block crosses rows
+
     def encode(self, weight, group):
         blocks = _blocks(weight, group)
         scales = absmax(blocks, group)  # [blocks, 1]

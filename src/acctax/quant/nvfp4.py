@@ -16,6 +16,7 @@ class NVFP4(Format):
     A block whose scale would round to zero gets the smallest there is. The codes suit the scales as stored.
     """
 
+    row_wise = True
     groups = (16,)
 
     def encode(self, weight, group):
@@ -31,5 +32,5 @@ class NVFP4(Format):
         return by_rows(to_e2m1, weight, scales), scales, global_scale
 
     def unpack(self, codes, scales, global_scale, group, width):
-        block_scales = scales.float() * global_scale
+        block_scales = scales.float() * global_scale.reshape(-1, 1)  # one, or one a row
         return (e2m1.decode(codes).unflatten(1, (-1, group)) * block_scales[..., None]).flatten(1)

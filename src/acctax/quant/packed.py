@@ -7,7 +7,7 @@ from torch import Tensor
 from acctax import ops
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class PackedWeight:
     """A weight [N, K] in one format; `group` weights share a scale, 0: a whole row does, or there is none."""
 
@@ -28,9 +28,17 @@ class PackedWeight:
         return ops.unpack(self.codes, self.scales, self.global_scale, self.format, self.group, self.shape[1])
 
     def linear(
-        self, x: Tensor, bias: Tensor | None = None, residual: Tensor | None = None, float_out: bool = False
+        self,
+        x: Tensor,
+        bias: Tensor | None = None,
+        residual: Tensor | None = None,
+        float_out: bool = False,
+        norm: Tensor | None = None,
+        eps: float = 0.0,
+        activation: str = "",
     ) -> Tensor:
-        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes."""
+        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes; x prepared as `ops.linear` says."""
         return ops.linear(
-            x, self.codes, self.scales, self.global_scale, self.format, self.group, bias, residual, float_out
-        )
+            x, self.codes, self.scales, self.global_scale, self.format, self.group,
+            bias, residual, float_out, norm, eps, activation,
+        )  # fmt: skip
