@@ -62,6 +62,9 @@ def test_help_needs_neither_torch_nor_mlflow():
     (["hydra/launcher=joblib"], "hydra/launcher=joblib: no such option, only basic"),
     (["K=1,-1"], "K=-1: must be 0 (plain decoding) or above"),
     (["draft_source=none", "K=1"], "K=1: must be 0 with draft_source=none"),
+    (["seed=99999999999999999999"], "seed=99999999999999999999: must lie in 0 to"),
+    (["device.threads=100000"], "device.threads=100000: must lie in 1 to"),
+    (["hydra.sweep.dir=/proc/x"], "hydra.sweep.dir=/proc/x: must be a folder that can be made"),
 ])
 def test_a_command_line_that_cannot_run_is_one_line(cli, fake_work, arguments, line):
     _refused(cli(*arguments), line)

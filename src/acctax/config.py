@@ -6,6 +6,7 @@ A key that no dataclass knows is refused, so that a misspelt choice never passes
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -170,7 +171,9 @@ class Device:
     kernels: Literal["native", "reference"]
 
     def __post_init__(self) -> None:
-        _at_least(1, "device", threads=self.threads)
+        available = os.cpu_count() or 1
+        require(self.threads is None or 1 <= self.threads <= available, "device.threads", self.threads,
+                f"must lie in 1 to {available}, the processors of this machine")
 
     @property
     def label(self) -> str:
@@ -240,7 +243,7 @@ class Cell:
         takes_recipe = self.draft_source.takes_recipe or self.drafter_quant is None
         require(takes_recipe, "drafter_quant", getattr(self.drafter_quant, "name", None),
                 f"must be none: draft_source={self.draft_source.kind} has no weights")
-        require(self.seed >= 0, "seed", self.seed, "must be 0 or above")
+        require(0 <= self.seed < 1 << 31, "seed", self.seed, "must lie in 0 to 2147483647")
 
     @property
     def is_reference(self) -> bool:

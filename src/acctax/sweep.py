@@ -7,11 +7,11 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.utils import JobReturn
 from omegaconf import DictConfig
 
 from acctax import environment
 from acctax.config import Cell, from_hydra
+from acctax.errors import ConfigError
 from acctax.progress import Progress
 from acctax.record import Record
 
@@ -34,14 +34,23 @@ def check(composed: Iterable[tuple[DictConfig, Sequence[str]]]) -> list[Cell]:
     return cells
 
 
+def make_folder(folder: Path) -> Path:
+    """Where the report goes. Raises ConfigError where it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("hydra.sweep.dir", folder, f"must be a folder that can be made ({error.strerror})") from error
+    return folder
+
+
 def measure_cell(cfg: DictConfig) -> Record:
     from acctax.measure.job import measure
 
     return measure(from_hydra(cfg, HydraConfig.get().overrides.task), PROGRESS.get())
 
 
-def run(cells: Sequence[Cell], launch: Callable[[int], JobReturn], folder: Path, command: str) -> list[Record]:
-    """Measure the cells in order, one at a time; launch(i) runs measure_cell on the i-th. The report goes to folder.
+def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, command: str) -> list[Record]:
+    """Measure the cells in order, one at a time; launch(i) is measure_cell of the i-th. The report goes to folder.
 
     command: the command line that asked for all of them. A cell that fails ends as FAILED and the sweep goes on; at the
     end CellsFailed names them. An interrupt leaves the sweep and the open cell KILLED, and what was measured reported.
@@ -68,7 +77,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], JobReturn], folder: Path,
 
 
 class _Sweep:
-    def __init__(self, cells: Sequence[Cell], launch: Callable[[int], JobReturn], log):
+    def __init__(self, cells: Sequence[Cell], launch: Callable[[int], Record], log):
         self.cells, self.launch, self.log = cells, launch, log
         self.records: list[Record] = []
         self.failures: list[tuple[str, str]] = []  # name of the cell, reason
@@ -93,7 +102,7 @@ class _Sweep:
         origin, record = self.log.find_finished(cell) or (None, None)
         run_id = self.log.start_cell(cell, name, origin)
         try:
-            record = record or self.launch(number).return_value  # raises what the job raised
+            record = record or self.launch(number)
             self.log.log_record(run_id, record)
             row = analyze(record, cell.verdict)
             self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # a server that is away is said so in seconds
 
 from mlflow import MlflowClient  # noqa: E402  reads the variables above
 from mlflow.entities import Metric, Param, Run, RunTag  # noqa: E402
@@ -87,10 +88,15 @@ class Sweep:
     """A sweep in the making: its parent run, open until `end`."""
 
     def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str):
-        """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be opened."""
+        """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be used."""
         self._store, self._reuse, self._environment = open_store(settings), settings.reuse, dict(environment)
         self._end_stale_runs()
         self.run_id = self._start("sweep", name, {"rerun": command})
+        try:
+            self._store.client.log_text(self.run_id, command, "command.txt")
+        except (OSError, MlflowException) as error:
+            self._store.client.delete_run(self.run_id)
+            raise ConfigError("tracking.artifacts", settings.artifacts, f"cannot be written ({_line(error)})") from error
 
     def _start(self, kind: str, name: str, tags: Mapping[str, str], params: Mapping[str, object] | None = None) -> str:
         tags = {"kind": kind, **self._environment, "pid": str(os.getpid()), **tags}
@@ -110,11 +116,13 @@ class Sweep:
                     self._store.client.set_terminated(run.info.run_id, status="KILLED")
 
     def find_finished(self, cell: Cell) -> tuple[str, Record] | None:
-        """The run and record of the same cell, measured on the same hardware by the same clean commit."""
+        """The run and record of the same cell, validly measured on the same hardware by the same clean commit."""
         commit = self._environment["commit"]
         if not self._reuse or commit == "unknown" or commit.endswith("-dirty"):
             return None
         for run in self._store.search(f"tags.kind = 'cell' and tags.cell_id = '{cell.cell_id}'", status="FINISHED"):
+            if run.data.tags.get("verdict") == "INVALID":
+                continue  # whatever spoilt it may be over
             if all(run.data.tags.get(key) == _cut(self._environment[key]) for key in ("commit", "hardware")):
                 return run.data.tags.get("origin", run.info.run_id), self._store.read_record(run.info.run_id)
         return None

@@ -31,4 +31,4 @@ class SelfDraft(Choice):
         return DecoderSource(decoder, setting.target.config.vocab, setting.draw)
 
     def _recipe(self, setting: Setting) -> Recipe:
-        return setting.drafter_quant or recipes.load(self.recipe)
+        return setting.drafter_quant or recipes.load(self.recipe, "draft_source.recipe")

@@ -18,6 +18,8 @@ def config(target: RandomLlamaTarget) -> DecoderConfig:
         vocab_size=target.vocab,
         max_position_embeddings=target.context,
         tie_word_embeddings=target.tie,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     return read_config(hf, "target")
 

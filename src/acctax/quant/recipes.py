@@ -33,13 +33,13 @@ def assign(recipe: Recipe, shapes: Mapping[str, tuple[int, int]]) -> dict[str, R
     return chosen
 
 
-def load(name: str) -> Recipe:
-    """The recipe in conf/target_quant/<name>.yaml. Raises ConfigError listing the recipes there are."""
+def load(name: str, field: str = "recipe") -> Recipe:
+    """The recipe in conf/target_quant/<name>.yaml. Raises ConfigError, naming `field` and the recipes there are."""
     folder = conf_dir() / "target_quant"
     file = folder / f"{name}.yaml"
     if not file.is_file():
         shipped = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
-        raise ConfigError("recipe", name, f"must be one of {shipped}")
+        raise ConfigError(field, name, f"must be one of {shipped}")
     return convert(Recipe, OmegaConf.to_container(OmegaConf.load(file)), f"target_quant.{name}")
 
 

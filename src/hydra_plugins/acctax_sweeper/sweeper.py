@@ -1,13 +1,14 @@
 """Hydra's basic sweeper, with every cell checked before the first is launched. The sweep itself is acctax.sweep."""
 
+import io
 import shlex
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.utils import JobReturn
 from omegaconf import OmegaConf
 
 from acctax.record import Record
@@ -33,11 +34,12 @@ class AcctaxSweeper(BasicSweeper):
         cells = sweep.check(
             (loader.load_sweep_config(self.config, overrides), overrides) for overrides in jobs)
 
-        folder = Path(self.config.hydra.sweep.dir)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = sweep.make_folder(Path(self.config.hydra.sweep.dir))
         OmegaConf.save(self.config, folder / "multirun.yaml")
 
-        def launch(number: int) -> JobReturn:
-            return self.launcher.launch([jobs[number]], initial_job_idx=number)[0]
+        def launch(number: int) -> Record:
+            job = self.launcher.launch([jobs[number]], initial_job_idx=number)[0]
+            with redirect_stderr(io.StringIO()):  # Hydra's own word on a failed job; the sweep has a better one
+                return job.return_value  # raises what the job raised
 
         return sweep.run(cells, launch, folder, shlex.join(["python", "-m", "acctax", *arguments]))
