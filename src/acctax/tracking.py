@@ -96,7 +96,8 @@ class Sweep:
             self._store.client.log_text(self.run_id, command, "command.txt")
         except (OSError, MlflowException) as error:
             self._store.client.delete_run(self.run_id)
-            raise ConfigError("tracking.artifacts", settings.artifacts, f"cannot be written ({_line(error)})") from error
+            reason = f"cannot be written ({_line(error)})"
+            raise ConfigError("tracking.artifacts", settings.artifacts, reason) from error
 
     def _start(self, kind: str, name: str, tags: Mapping[str, str], params: Mapping[str, object] | None = None) -> str:
         tags = {"kind": kind, **self._environment, "pid": str(os.getpid()), **tags}

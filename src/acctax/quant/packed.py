@@ -37,7 +37,10 @@ class PackedWeight:
         eps: float = 0.0,
         activation: str = "",
     ) -> Tensor:
-        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes; x prepared as `ops.linear` says."""
+        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes; x may be normed or gated first.
+
+        The arguments are those of `ops.reference.linear`.
+        """
         return ops.linear(
             x, self.codes, self.scales, self.global_scale, self.format, self.group,
             bias, residual, float_out, norm, eps, activation,
