@@ -3,9 +3,11 @@
 import pytest
 import torch
 
+from acctax import ops
 from acctax.config import AS_LOADED, Decoding, RandomLlamaTarget
 from acctax.decode.cycle import Generation
 from acctax.decode.rules import Greedy, Sampled
+from acctax.decode.sampling import law
 from acctax.draft.decoder_source import DecoderSource
 from acctax.draft.ngram import NgramSource
 from acctax.draft.none import NoSource
@@ -18,6 +20,11 @@ TARGET = RandomLlamaTarget(
     "random_llama", layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocab=50, context=256, tie=True, seed=3
 )
 PROMPT = [int(i) for i in torch.randint(0, 50, (12,), generator=torch.Generator().manual_seed(1))]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernels():
+    ops.load()
 
 
 def decoder(recipe="bf16", capacity=256):
@@ -150,8 +157,6 @@ def test_sampled_text_has_the_targets_law(K):
     target = Decoder.load(checkpoint, AS_LOADED, 16)
     source = DecoderSource(Decoder.load(checkpoint, recipes.load("nvfp4_all"), 16), 5, rule.draw)
     prompt, trials = [1, 3], 4000
-    from acctax.decode.sampling import law
-
     first = law(target.forward(prompt, target.new_cache())[-1], rule.decoding)
     joint = torch.stack([first[a] * law(target.forward([*prompt, a], target.new_cache())[-1], rule.decoding)
                          for a in range(5)])  # fmt: skip

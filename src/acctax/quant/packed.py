@@ -37,7 +37,7 @@ class PackedWeight:
         eps: float = 0.0,
         activation: str = "",
     ) -> Tensor:
-        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes; x may be normed or gated first.
+        """x [M, K] -> x @ W.T + bias + residual, [M, N], straight from the packed bytes; x may be normed or gated.
 
         The arguments are those of `ops.reference.linear`.
         """
