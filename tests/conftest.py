@@ -1,3 +1,4 @@
+import os
 import sqlite3
 import sys
 import types
@@ -5,6 +6,8 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other take ages on a busy machine
 
 import pytest
 from hydra import compose as hydra_compose

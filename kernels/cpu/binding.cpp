@@ -17,7 +17,7 @@ using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
-constexpr int64_t thread_work = 32768;  // multiplications or elements that are worth a second thread
+constexpr int64_t thread_work = 1 << 17;  // multiplications or elements that are worth a second thread
 
 thread_local Scratch scratch;  // for what a call prepares before it splits
 

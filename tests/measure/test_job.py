@@ -1,16 +1,16 @@
 """A job on a small random model: what it counts is deterministic, paired and complete."""
 
+import os
 from dataclasses import replace
 
 import pytest
-import torch
 
 from acctax.analyze.rows import analyze
 from acctax.decode.cycle import Cycle
 from acctax.errors import ConfigError
 from acctax.measure.clock import _interleave, _typical
 from acctax.measure.decoding import decode_all
-from acctax.measure.job import measure, preflight
+from acctax.measure.job import DEFAULT_THREADS, measure, preflight
 from acctax.measure.workload import Prompt
 from acctax.progress import Progress
 from acctax.record import Record
@@ -79,9 +79,9 @@ def test_a_prompt_does_not_depend_on_its_neighbours(job):
 
 
 def test_threads_are_each_cells_own(job):
-    default = torch.get_num_threads()
-    assert job("K=1", "device.threads=1").environment["threads"] == "1"
-    assert job("K=1").environment["threads"] == str(default)
+    all_of_them = os.cpu_count()
+    assert job("K=1", f"device.threads={all_of_them}").environment["threads"] == str(all_of_them)
+    assert job("K=1").environment["threads"] == str(DEFAULT_THREADS)
 
 
 def test_steps_are_interleaved():
