@@ -130,7 +130,8 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         return [file]
 
     stand_ins = {
-        "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell)},
+        "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell),
+                                "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
         "acctax.report": {"write": write, "print_terminal": lambda records, verdict: print("the table")},
     }

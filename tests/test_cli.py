@@ -63,6 +63,8 @@ def test_help_needs_neither_torch_nor_mlflow():
     (["K=1,-1"], "K=-1: must be 0 (plain decoding) or above"),
     (["draft_source=none", "K=1"], "K=1: must be 0 with draft_source=none"),
     (["seed=99999999999999999999"], "seed=99999999999999999999: must lie in 0 to"),
+    (["K=1,1"], "command line=target=smollm2_135m target_quant=bf16"),
+    (["measure.prompts=3,4"], "command line=target=smollm2_135m target_quant=bf16"),
     (["device.threads=100000"], "device.threads=100000: must lie in 1 to"),
     (["hydra.sweep.dir=/proc/x"], "hydra.sweep.dir=/proc/x: must be a folder that can be made"),
 ])

@@ -8,8 +8,10 @@ import pytest
 from mlflow import MlflowClient
 
 from acctax import tracking
+from acctax.config import Verdict
 from acctax.errors import ConfigError
 
+RULES = Verdict(tax_threshold=0.4, margin=0.01, resamples=300)
 ENVIRONMENT = {"hardware": "a machine", "host": tracking.socket.gethostname(), "versions": "v", "commit": "abc"}
 
 
@@ -25,7 +27,7 @@ def sweep(uri):
 
 def _sweep(uri: str, **environment: str) -> tracking.Sweep:
     settings = tracking.Tracking(uri, "acctax", None, reuse=True)
-    return tracking.Sweep(settings, "a sweep", ENVIRONMENT | environment, "python -m acctax K=1,2")
+    return tracking.Sweep(settings, "a sweep", ENVIRONMENT | environment, "python -m acctax K=1,2", RULES)
 
 
 @pytest.fixture
@@ -79,8 +81,8 @@ def test_read_sweep_returns_what_was_measured(uri, compose, finish, make_record)
     broken = second.start_cell(compose("K=6"), "K=6")
     second.break_cell(broken, "out of memory", "Traceback …")
     empty = _sweep(uri)
-    assert tracking.read_sweep(uri, first.run_id) == [make_record(cell) for cell in cells]
-    assert [record.choices["K"] for record in tracking.read_sweep(uri)] == [5]
+    assert tracking.read_sweep(uri, first.run_id) == ([make_record(cell) for cell in cells], RULES)
+    assert [record.choices["K"] for record in tracking.read_sweep(uri)[0]] == [5]
     with pytest.raises(ConfigError, match=f"sweep={empty.run_id}: no sweep with a finished cell"):
         tracking.read_sweep(uri, empty.run_id)
 
@@ -105,19 +107,47 @@ def test_the_environment_names_the_store(monkeypatch, uri):
 def test_a_finished_cell_is_found_again(uri, sweep, compose, finish, make_record):
     cell = compose("K=2")
     run_id = finish(sweep, cell)
-    assert sweep.find_finished(cell) == (run_id, make_record(cell))
-    assert sweep.find_finished(compose("K=3")) is None
+    assert sweep.find_finished(cell, {}) == (run_id, make_record(cell))
+    assert sweep.find_finished(compose("K=3"), {}) is None
     copy = sweep.start_cell(cell, "K=2", origin=run_id)
     sweep.log_record(copy, make_record(cell))
     sweep.end_cell(copy, {}, "ACCEPT", "why")
-    assert _sweep(uri).find_finished(cell)[0] == run_id  # the first measurement, not its copy
+    assert _sweep(uri).find_finished(cell, {})[0] == run_id  # the first measurement, not its copy
+
+
+def test_other_kernels_or_threads_are_measured_anew(uri, sweep, compose, finish):
+    cell = compose("K=2")
+    finish(sweep, cell)
+    assert _sweep(uri).find_finished(cell, {"kernels": "another"}) is None
+
+
+def test_an_invalid_measurement_is_made_anew(uri, sweep, compose, make_record):
+    cell = compose("K=2")
+    run_id = sweep.start_cell(cell, "K=2")
+    sweep.log_record(run_id, make_record(cell))
+    sweep.end_cell(run_id, {}, "INVALID", "a burst of noise")
+    assert _sweep(uri).find_finished(cell, {}) is None
+
+
+@pytest.mark.parametrize("location", ["/proc/x", "file:///proc/x"])
+def test_artifacts_that_cannot_be_kept_are_refused_before_an_experiment_remembers_them(tmp_path, location):
+    uri = f"sqlite:///{tmp_path}/new.db"
+    with pytest.raises(ConfigError, match="tracking.artifacts=.*must be a folder that can be made"):
+        tracking.open_store(tracking.Tracking(uri, "acctax", location, False))
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_processes_that_open_a_new_store_at_once_all_get_it(tmp_path):
+    code = "from acctax.tracking import *; open_store(Tracking('sqlite:///new.db', 'acctax', None, False))"
+    started = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("environment", [{"hardware": "another"}, {"commit": "def"}, {"commit": "abc-dirty"}])
 def test_other_hardware_or_code_is_measured_anew(uri, sweep, compose, environment, finish):
     cell = compose("K=2")
     finish(sweep, cell)
-    assert _sweep(uri, **environment).find_finished(cell) is None
+    assert _sweep(uri, **environment).find_finished(cell, {}) is None
 
 
 def test_a_broken_cell_names_its_reason(uri, sweep, compose):

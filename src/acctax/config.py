@@ -48,7 +48,6 @@ class HubTarget:
 
     name: str
     path: str
-    cache_dir: str | None = None
     kind: Literal["hf"] = "hf"
 
     @property
@@ -70,7 +69,6 @@ class RandomLlamaTarget:
     context: int
     tie: bool
     seed: int
-    cache_dir: str | None = None
     kind: Literal["random_llama"] = "random_llama"
 
     def __post_init__(self) -> None:
@@ -277,15 +275,16 @@ class Cell:
 
     @property
     def cell_id(self) -> str:
-        """Hash of every choice that the measurement depends on, and of the workload's bytes."""
+        """Hash of every choice that the measurement depends on; workload and drafter's recipe by their contents."""
         chosen = asdict(self)
         for volatile in ("verdict", "tracking", "overrides"):
             del chosen[volatile]
-        del chosen["target"]["cache_dir"], chosen["measure"]["resamples"], chosen["workload"]["path"]
-        chosen["target"].pop("description", None)
-        workload = self.workload.file
-        prompts = workload.read_bytes() if workload.is_file() else b""
-        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode() + prompts).hexdigest()[:16]
+        del chosen["measure"]["resamples"], chosen["workload"]["path"]
+        for where in ("cache_dir", "description"):
+            chosen["target"].pop(where, None)
+        recipe = conf_dir() / "target_quant" / f"{chosen['draft_source'].get('recipe')}.yaml"
+        contents = [file.read_bytes() for file in (self.workload.file, recipe) if file.is_file()]
+        return hashlib.sha256(b"".join([json.dumps(chosen, sort_keys=True).encode(), *contents])).hexdigest()[:16]
 
     @property
     def rerun_command(self) -> str:

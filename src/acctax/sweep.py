@@ -28,7 +28,11 @@ def check(composed: Iterable[tuple[DictConfig, Sequence[str]]]) -> list[Cell]:
     from acctax.measure.job import preflight
 
     cells = [from_hydra(cfg, overrides) for cfg, overrides in composed]
-
+    for i, cell in enumerate(cells):
+        if any(cell.choices() == earlier.choices() for earlier in cells[:i]):
+            named = " ".join(f"{name}={value}" for name, value in cell.choices().items())
+            allowed = "must be one cell: a sweep is over what these choices name, anything else takes its own"
+            raise ConfigError("command line", named, allowed)
     for cell in cells:
         preflight(cell)
     return cells
@@ -57,7 +61,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     """
     from acctax import tracking
 
-    log = tracking.Sweep(cells[0].tracking, str(folder), environment.describe(), command)
+    log = tracking.Sweep(cells[0].tracking, str(folder), environment.describe(), command, cells[0].verdict)
     sweep = _Sweep(cells, launch, log)
     status = "FAILED"
     try:
@@ -97,9 +101,10 @@ class _Sweep:
     def _measure_one(self, number: int) -> str:
         """One line on how it went."""
         from acctax.analyze.rows import analyze
+        from acctax.measure.job import set_up
 
         cell, name, started = self.cells[number], self._names[number], time.monotonic()
-        origin, record = self.log.find_finished(cell) or (None, None)
+        origin, record = self.log.find_finished(cell, set_up(cell)) or (None, None)
         run_id = self.log.start_cell(cell, name, origin)
         try:
             record = record or self.launch(number)

@@ -4,6 +4,7 @@ No torch here. Writing happens outside timed regions, in a few batches, from the
 """
 
 import csv
+import fcntl
 import io
 import json
 import logging
@@ -13,8 +14,8 @@ import socket
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from mlflow.entities import Metric, Param, Run, RunTag  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 from sqlalchemy.exc import SQLAlchemyError  # noqa: E402
 
-from acctax.config import Cell, Tracking  # noqa: E402
+from acctax.config import Cell, Tracking, Verdict  # noqa: E402
 from acctax.errors import ConfigError  # noqa: E402
 from acctax.record import Record  # noqa: E402
 
@@ -57,19 +58,42 @@ class Store:
 def open_store(settings: Tracking) -> Store:
     """The store, its schema and the experiment made if absent. Raises ConfigError where it cannot be opened."""
     uri = _uri(settings.uri)
+    _check_artifacts(settings.artifacts)
     try:
-        if uri.startswith(SQLITE):
-            database = Path(uri.removeprefix(SQLITE))
-            database.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(database)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        experiment = client.get_experiment_by_name(settings.experiment)
-        experiment_id = experiment.experiment_id if experiment else client.create_experiment(
-            settings.experiment, artifact_location=settings.artifacts or _artifacts(uri))
+        with _alone(uri):
+            client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            experiment = client.get_experiment_by_name(settings.experiment)
+            experiment_id = experiment.experiment_id if experiment else client.create_experiment(
+                settings.experiment, artifact_location=settings.artifacts or _artifacts(uri))
     except (OSError, sqlite3.Error, SQLAlchemyError, MlflowException) as error:
         raise ConfigError("tracking.uri", uri, f"cannot be opened ({_line(error)})") from error
     return Store(client, experiment_id, uri)
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Of the processes that open a SQLite file at once, one makes its schema and the others wait."""
+    if not uri.startswith(SQLITE):
+        yield
+        return
+    database = Path(uri.removeprefix(SQLITE))
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{database}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        yield
+
+
+def _check_artifacts(location: str | None) -> None:
+    """A local folder must be one that can be made, before an experiment remembers it for good."""
+    if location is None or ("://" in location and not location.startswith("file://")):
+        return
+    try:
+        Path(location.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        allowed = f"must be a folder that can be made ({error.strerror})"
+        raise ConfigError("tracking.artifacts", location, allowed) from error
 
 
 def _uri(uri: str | None) -> str:
@@ -87,11 +111,11 @@ def _line(error: Exception) -> str:
 class Sweep:
     """A sweep in the making: its parent run, open until `end`."""
 
-    def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str):
+    def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str, rules: Verdict):
         """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be used."""
         self._store, self._reuse, self._environment = open_store(settings), settings.reuse, dict(environment)
         self._end_stale_runs()
-        self.run_id = self._start("sweep", name, {"rerun": command})
+        self.run_id = self._start("sweep", name, {"rerun": command, "rules": json.dumps(asdict(rules))})
         try:
             self._store.client.log_text(self.run_id, command, "command.txt")
         except (OSError, MlflowException) as error:
@@ -116,8 +140,11 @@ class Sweep:
                 if not _is_alive(int(run.data.tags["pid"])):
                     self._store.client.set_terminated(run.info.run_id, status="KILLED")
 
-    def find_finished(self, cell: Cell) -> tuple[str, Record] | None:
-        """The run and record of the same cell, validly measured on the same hardware by the same clean commit."""
+    def find_finished(self, cell: Cell, runs_on: Mapping[str, str]) -> tuple[str, Record] | None:
+        """The run and record of the same cell, validly measured on the same hardware by the same clean commit.
+
+        runs_on: what else must be the same in the record's environment (kernels, threads).
+        """
         commit = self._environment["commit"]
         if not self._reuse or commit == "unknown" or commit.endswith("-dirty"):
             return None
@@ -125,7 +152,9 @@ class Sweep:
             if run.data.tags.get("verdict") == "INVALID":
                 continue  # whatever spoilt it may be over
             if all(run.data.tags.get(key) == _cut(self._environment[key]) for key in ("commit", "hardware")):
-                return run.data.tags.get("origin", run.info.run_id), self._store.read_record(run.info.run_id)
+                record = self._store.read_record(run.info.run_id)
+                if runs_on.items() <= record.environment.items():
+                    return run.data.tags.get("origin", run.info.run_id), record
         return None
 
     def start_cell(self, cell: Cell, name: str, origin: str | None = None) -> str:
@@ -179,8 +208,10 @@ class Sweep:
         self._store.client.set_terminated(self.run_id, status=status)
 
 
-def read_sweep(uri: str | None = None, sweep_id: str | None = None, experiment: str = "acctax") -> list[Record]:
-    """The records of a sweep's finished cells, in the order they were measured.
+def read_sweep(
+    uri: str | None = None, sweep_id: str | None = None, experiment: str = "acctax"
+) -> tuple[list[Record], Verdict]:
+    """The records of a sweep's finished cells, in the order they were measured, and the rules it was judged by.
 
     uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
     None is the latest that has a finished cell. Raises ConfigError where there is none.
@@ -193,7 +224,8 @@ def read_sweep(uri: str | None = None, sweep_id: str | None = None, experiment: 
     for candidate in sweeps:
         cells = store.search(f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'", status="FINISHED")
         if cells:
-            return [store.read_record(run.info.run_id) for run in reversed(cells)]
+            rules = json.loads(store.client.get_run(candidate).data.tags["rules"])
+            return [store.read_record(run.info.run_id) for run in reversed(cells)], Verdict(**rules)
     raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
 
 

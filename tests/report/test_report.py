@@ -8,6 +8,7 @@ from rich.console import Console
 
 from acctax import report
 from acctax.analyze import Rules
+from acctax.config import Verdict
 from acctax.errors import ConfigError
 from acctax.report import markdown, spreadsheet, tables
 from acctax.report.__main__ import main
@@ -150,7 +151,7 @@ def test_the_same_records_give_the_same_pages(tmp_path):
 def test_command_reads_the_sweep_and_writes(monkeypatch, capsys, tmp_path):
     asked = []
     monkeypatch.setattr(
-        "acctax.tracking.read_sweep", lambda uri, sweep: asked.append((uri, sweep)) or over_K()[:2]
+        "acctax.tracking.read_sweep", lambda *which: asked.append(which[:2]) or (over_K()[:2], Verdict())
     )
     assert main(["--uri", "sqlite:///x.db", "--out", str(tmp_path)]) == 0
     assert main(["--sweep", "abc", "--tax-threshold", "0.9"]) == 0
@@ -160,7 +161,7 @@ def test_command_reads_the_sweep_and_writes(monkeypatch, capsys, tmp_path):
 
 
 def test_command_without_a_sweep(monkeypatch, capsys):
-    def none(uri, sweep):
+    def none(uri, sweep, experiment):
         raise ConfigError("sweep", sweep, "no such sweep")
 
     monkeypatch.setattr("acctax.tracking.read_sweep", none)

@@ -39,6 +39,8 @@ class ModelDraft(Choice):
 
     def _checkpoint(self) -> Checkpoint:
         try:
-            return open_checkpoint(HubTarget("drafter", self.path))
+            checkpoint = open_checkpoint(HubTarget("drafter", self.path))
+            checkpoint.check_files()
+            return checkpoint
         except ConfigError as error:
             raise ConfigError(error.field.replace("target", "draft_source", 1), error.value, error.allowed) from error

@@ -24,15 +24,22 @@ def preflight(cell: Cell) -> None:
     """Everything that can be known before a weight is packed. Raises ConfigError."""
     checkpoint = open_checkpoint(cell.target)
     recipes.assign(cell.target_quant, checkpoint.config.linears())
+    checkpoint.check_files()
     prompts = _prompts(cell, checkpoint)
     capacity = _capacity(cell, checkpoint, prompts)
     cell.draft_source.check(setting_of(cell, checkpoint, capacity))
 
 
-def measure(cell: Cell, progress: Progress) -> Record:
-    """Decode every prompt with both arms, clock both, count their bytes."""
+def set_up(cell: Cell) -> dict[str, str]:
+    """Bring in the kernels and threads that a cell asks for; says which they are, for the record."""
     torch.set_num_threads(cell.device.threads or DEFAULT_THREADS)
     ops.load(cell.device.kernels)
+    return {"kernels": ops.backend(), "threads": str(torch.get_num_threads())}
+
+
+def measure(cell: Cell, progress: Progress) -> Record:
+    """Decode every prompt with both arms, clock both, count their bytes."""
+    runs_on = set_up(cell)
     checkpoint = open_checkpoint(cell.target)
     prompts = _prompts(cell, checkpoint)
     capacity = _capacity(cell, checkpoint, prompts)
@@ -55,7 +62,7 @@ def measure(cell: Cell, progress: Progress) -> Record:
         reference=reference,
         candidate=candidate,
         bandwidth=bandwidth,
-        environment=environment.describe() | {"kernels": ops.backend(), "threads": str(torch.get_num_threads())},
+        environment=environment.describe() | runs_on,
         rerun=cell.rerun_command,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from huggingface_hub import snapshot_download
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
@@ -33,18 +33,25 @@ class Checkpoint:
     # (module, format, group) of one or several modules → the packed `Linear`, as long as a decoder uses it
     packed: MutableMapping[tuple, object] = field(default_factory=WeakValueDictionary)
 
+    def check_files(self) -> None:
+        """Whether every file of weights is whole, from their headers. Raises ConfigError."""
+        for file in self._files():
+            try:
+                with safe_open(file, framework="pt"):
+                    pass
+            except (SafetensorError, OSError) as error:
+                raise ConfigError("target.path", file, f"must be a complete safetensors file ({error})") from error
+
+    def _files(self) -> list[Path]:
+        return [] if self.folder is None else sorted(self.folder.glob("*.safetensors"))
+
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
         """Names as transformers writes them → tensors as stored."""
         if self.folder is None:
             return random_llama.tensors(self.config, self.seed)
-        tensors: dict[str, Tensor] = {}
-        for file in sorted(self.folder.glob("*.safetensors")):
-            try:
-                tensors |= load_file(file)
-            except (SafetensorError, OSError) as error:
-                raise ConfigError("target.path", file, f"must be a complete safetensors file ({error})") from error
-        return tensors
+        self.check_files()
+        return {name: tensor for file in self._files() for name, tensor in load_file(file).items()}
 
 
 @lru_cache(maxsize=4)
