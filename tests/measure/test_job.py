@@ -110,7 +110,7 @@ def test_arms_take_turns(monkeypatch):
 
 
 def test_a_typical_cycle_is_a_mean_over_widths_and_a_median_within():
-    cycles = [Cycle(d, 0, 1, 0.0, 0.0, s) for d, s in ((0, 1.0), (0, 1.0), (0, 9.0), (4, 3.0))]
+    cycles = [Cycle(d, 0, 1, 0.0, s) for d, s in ((0, 1.0), (0, 1.0), (0, 9.0), (4, 3.0))]
     assert _typical(cycles, lambda cycle: cycle.seconds) == (3 * 1.0 + 3.0) / 4
 
 

@@ -19,7 +19,6 @@ class Cycle:
     accepted: int  # by the rule, before the cut
     committed: int  # kept after the cut at a stop token or at the cap
     draft_seconds: float
-    verify_seconds: float
     seconds: float
 
 
@@ -52,7 +51,6 @@ class Generation:
         draft = self.source.draft(min(K, self.cache.capacity - len(self.text)))
         drafted = perf_counter()
         logits = self.target.forward([self.text[-1], *draft.tokens], self.cache)  # [K+1, vocab]
-        verified = perf_counter()
         n, token = self.rule.accept(logits, draft, self.generator)
         committed = self._cut([*draft.tokens[:n], token])
         self.text += committed
@@ -60,7 +58,7 @@ class Generation:
         self.source.accept(min(n, len(committed)))
         self.source.process(committed)
         end = perf_counter()
-        return Cycle(len(draft.tokens), n, len(committed), drafted - start, verified - drafted, end - start)
+        return Cycle(len(draft.tokens), n, len(committed), drafted - start, end - start)
 
     def _cut(self, tokens: list[int]) -> list[int]:
         """Up to the first stop token, inclusive, and then to the cap: a stop hidden beyond the cap does not count."""
