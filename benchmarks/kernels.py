@@ -19,9 +19,10 @@ from rich.table import Table
 from torch import Tensor
 
 from acctax import ops, quant
+from acctax.quant.tiles import tile
 from acctax.measure.bandwidth import read_bandwidth
 
-FORMATS = ("bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4")
+FORMATS = ("bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4", "nvfp4_a8")
 WIDTHS = (1, 2, 5, 8, 16)
 CACHE_BYTES = 1 << 27  # copies of a matrix cover at least this much
 
@@ -45,13 +46,7 @@ def main() -> None:
 def ours(weight: Tensor, name: str) -> tuple[int, list[Linear]]:
     """Stored bytes of a matrix, and copies of it to take in turn."""
     packed = quant.get(name).pack(weight)
-    copies = 1 + CACHE_BYTES // packed.nbytes
-    return packed.nbytes, [_copy(packed).linear for _ in range(copies)]
-
-
-def _copy(packed: quant.PackedWeight) -> quant.PackedWeight:
-    parts = (part.clone() if part is not None else None for part in (packed.codes, packed.scales, packed.global_scale))
-    return quant.PackedWeight(packed.format, packed.shape, *parts, packed.group)
+    return packed.nbytes, [tile(packed).linear for _ in range(1 + CACHE_BYTES // packed.nbytes)]
 
 
 def peers(weight: Tensor) -> dict[str, tuple[int, list[Linear]]]:

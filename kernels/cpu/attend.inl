@@ -1,5 +1,8 @@
-// Rotary, cache append and causal attention. A row's result depends on the cache's rows up to its own, summed
-// in ascending order: never on M.
+// Rotary, cache append and causal attention. A row's result depends on the cache's rows up to its own, summed in
+// ascending order, never on M: rows are taken together only where they read the same keys and values.
+//
+// Keys are cached in blocks of 16 positions, [Hkv][blocks][D][16]: a register holds one element of 16 keys, and a
+// query's 16 scores need no reduction. Values are cached as rows, [Hkv][max_len][D].
 
 template <class T>
 const float* normed(const T* x, const float* weight, const Attend& a, float* out) {
@@ -29,7 +32,8 @@ void rotate(const float* x, const Attend& a, int64_t position, T* out) {
 template <class T>
 void append_as(const Attend& a) {
     static thread_local Scratch scratch;
-    float* head = (float*)scratch.of(a.D * sizeof(float));
+    float* head = (float*)scratch.of(a.D * 2 * sizeof(float));
+    T* key = (T*)(head + a.D);
     for (int64_t m = 0; m < a.M; m++) {
         const int64_t position = a.position + m;
         const T* q = (const T*)a.qkv + m * a.width;
@@ -39,58 +43,146 @@ void append_as(const Attend& a) {
         }
         const T *k = q + a.H * a.D, *v = k + a.Hkv * a.D;
         for (int64_t h = 0; h < a.Hkv; h++) {
-            const int64_t to = (h * a.max_len + position) * a.D;
-            rotate(normed(k + h * a.D, a.k_norm, a, head), a, position, (T*)a.k_cache + to);
-            std::memcpy((T*)a.v_cache + to, v + h * a.D, a.D * sizeof(T));
+            rotate(normed(k + h * a.D, a.k_norm, a, head), a, position, key);
+            T* column = (T*)a.k_cache + (h * a.blocks + position / 16) * a.D * 16 + position % 16;
+            for (int64_t i = 0; i < a.D; i++) column[i * 16] = key[i];
+            std::memcpy((T*)a.v_cache + (h * a.max_len + position) * a.D, v + h * a.D, a.D * sizeof(T));
         }
     }
 }
 
-// One row's head: scores of all keys, then their softmax, then the mix of the values, 16 elements at a time.
-template <class T>
-void attend_head(const Attend& a, int64_t m, int64_t h, float* scores) {
-    const int64_t end = a.position + m + 1, start = a.window && end > a.window ? end - a.window : 0;
-    const int64_t L = end - start;  // keys in sight
-    const int64_t kv = h / (a.H / a.Hkv), at = (m * a.H + h) * a.D;
-    const T* keys = (const T*)a.k_cache + (kv * a.max_len + start) * a.D;
-    const T* values = (const T*)a.v_cache + (kv * a.max_len + start) * a.D;
-    const float* q = a.rotated_q + at;
+// R rows of one head, from row m0 on.
+template <class T, int R>
+struct Rows {
+    const Attend& a;
+    int64_t h, m0;
+    float* scores;          // [R][stride], from position `origin` on
+    int64_t origin, stride;
+    int64_t start[R], end[R];  // the keys in sight of each row
 
-    float highest = -__builtin_inff();
-    for (int64_t l = 0; l < L; l++) {
-        vec dot = zero();
-        for (int64_t i = 0; i < a.D; i += 16)
-            dot = fma(load_row(q + i, a.D - i), load_row(keys + l * a.D + i, a.D - i), dot);
-        scores[l] = sum(dot) * a.scale;
-        highest = scores[l] > highest ? scores[l] : highest;
-    }
-    for (int64_t l = L; l < round_up(L, 16); l++) scores[l] = -__builtin_inff();
-    vec total = zero();
-    for (int64_t l = 0; l < L; l += 16) {
-        vec weight = exp(sub(load(scores + l), set1(highest)));
-        store(scores + l, weight);
-        total = add(total, weight);
-    }
-    const float whole = sum(total);
-    for (int64_t i = 0; i < a.D; i += 64) {  // four accumulators, to have four chains
-        const int64_t n = a.D - i;
-        vec mix[4] = {zero(), zero(), zero(), zero()};
-        for (int64_t l = 0; l < L; l++) {
-            const vec weight = set1(scores[l]);
-            for (int j = 0; j < 4; j++)
-                if (n > 16 * j)
-                    mix[j] = fma(weight, load_row(values + l * a.D + i + 16 * j, n - 16 * j), mix[j]);
+    Rows(const Attend& a, int64_t h, int64_t m0, float* scores) : a(a), h(h), m0(m0), scores(scores) {
+        for (int r = 0; r < R; r++) {
+            end[r] = a.position + m0 + r + 1;
+            start[r] = a.window && end[r] > a.window ? end[r] - a.window : 0;
         }
-        for (int j = 0; j < 4; j++)
-            if (n > 16 * j) store_row((T*)a.y + at + i + 16 * j, div(mix[j], set1(whole)), n - 16 * j);
+        origin = start[0] / 16 * 16, stride = round_up(end[R - 1], 16) - origin;
     }
+
+    int64_t kv_head() const { return h / (a.H / a.Hkv); }
+
+    // Scores of 16 keys at a time, in four partial sums over D to have four chains, and each row's highest.
+    void score(float* highest) const {
+        const float* q[R];
+        vec top[R];
+        for (int r = 0; r < R; r++) {
+            q[r] = a.rotated_q + ((m0 + r) * a.H + h) * a.D, top[r] = set1(-__builtin_inff());
+        }
+        const T* keys = (const T*)a.k_cache + (kv_head() * a.blocks + origin / 16) * a.D * 16;
+        for (int64_t at = 0; at < stride; at += 16, keys += a.D * 16) {
+            vec part[R][4];
+#pragma GCC unroll 8
+            for (int r = 0; r < R; r++)
+                for (vec& p : part[r]) p = zero();
+            int64_t i = 0;
+            for (; i + 4 <= a.D; i += 4)
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; j++) {
+                    const vec key = load_row(keys + (i + j) * 16, 16);
+#pragma GCC unroll 8
+                    for (int r = 0; r < R; r++) part[r][j] = fma(set1(q[r][i + j]), key, part[r][j]);
+                }
+            for (; i < a.D; i++) {
+                const vec key = load_row(keys + i * 16, 16);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; r++) part[r][0] = fma(set1(q[r][i]), key, part[r][0]);
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < R; r++) {
+                const int64_t l = origin + at;
+                float* out = scores + r * stride + at;
+                store(out, mul(add(add(part[r][0], part[r][1]), add(part[r][2], part[r][3])), set1(a.scale)));
+                if (l < start[r] || l + 16 > end[r])
+                    for (int j = 0; j < 16; j++)
+                        if (l + j < start[r] || l + j >= end[r]) out[j] = -__builtin_inff();
+                top[r] = max(top[r], load(out));
+            }
+        }
+        for (int r = 0; r < R; r++) highest[r] = largest(top[r]);
+    }
+
+    // Scores to weights e^(score - highest); returns their sum.
+    float weigh(int r, float highest) const {
+        vec total = zero();
+        for (float* p = scores + r * stride; p < scores + (r + 1) * stride; p += 16) {
+            const vec weight = exp(sub(load(p), set1(highest)));
+            store(p, weight);
+            total = add(total, weight);
+        }
+        return sum(total);
+    }
+
+    // The values' columns from i on, 16 * J of them, mixed: first the keys that only the earlier rows see, then
+    // those that all do, then those that only the later ones see.
+    template <int J>
+    void mix(int64_t i, const float* whole) const {
+        const T* values = (const T*)a.v_cache + kv_head() * a.max_len * a.D + i;
+        const int64_t n = a.D - i, common = start[R - 1], last = end[0] > common ? end[0] : common;
+        vec acc[R][J];
+        auto add_key = [&](int r, int64_t l) __attribute__((always_inline)) {
+            const vec weight = set1(scores[r * stride + l - origin]);
+            for (int j = 0; j < J; j++)
+                acc[r][j] = fma(weight, load_row(values + l * a.D + 16 * j, J > 1 ? 16 : n), acc[r][j]);
+        };
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) {
+            for (vec& sum : acc[r]) sum = zero();
+            for (int64_t l = start[r]; l < common && l < end[r]; l++) add_key(r, l);
+        }
+        for (int64_t l = common; l < last; l++) {
+            vec value[J];
+#pragma GCC unroll 4
+            for (int j = 0; j < J; j++) value[j] = load_row(values + l * a.D + 16 * j, J > 1 ? 16 : n);
+#pragma GCC unroll 8
+            for (int r = 0; r < R; r++) {
+                const vec weight = set1(scores[r * stride + l - origin]);
+#pragma GCC unroll 4
+                for (int j = 0; j < J; j++) acc[r][j] = fma(weight, value[j], acc[r][j]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) {
+            for (int64_t l = last; l < end[r]; l++) add_key(r, l);
+            T* y = (T*)a.y + ((m0 + r) * a.H + h) * a.D + i;
+            for (int j = 0; j < J; j++) store_row(y + 16 * j, div(acc[r][j], set1(whole[r])), n - 16 * j);
+        }
+    }
+
+    void attend() const {
+        float whole[R];
+        score(whole);
+        for (int r = 0; r < R; r++) whole[r] = weigh(r, whole[r]);
+        int64_t i = 0;
+        for (; i + 64 <= a.D; i += 64) mix<4>(i, whole);
+        for (; i < a.D; i += 16) mix<1>(i, whole);
+    }
+};
+
+template <class T, int R>
+void attend_rows(const Attend& a, int64_t h, int64_t m0, int64_t rows, float* scores) {
+    if (rows == R) Rows<T, R>(a, h, m0, scores).attend();
+    else if constexpr (R > 1) attend_rows<T, R - 1>(a, h, m0, rows, scores);
 }
 
 void append(const Attend& a) { a.type == Type::f32 ? append_as<float>(a) : append_as<uint16_t>(a); }
 
 void attend(const Attend& a, int64_t begin, int64_t end) {
     static thread_local Scratch scratch;
-    float* scores = (float*)scratch.of(round_up(a.position + a.M, 16) * sizeof(float));
-    const auto head = a.type == Type::f32 ? attend_head<float> : attend_head<uint16_t>;
-    for (int64_t i = begin; i < end; i++) head(a, i / a.H, i % a.H, scores);
+    constexpr int R = max_rows_scaled;
+    float* scores = (float*)scratch.of(R * round_up(a.position + a.M, 16) * sizeof(float));
+    const auto rows = a.type == Type::f32 ? attend_rows<float, R> : attend_rows<uint16_t, R>;
+    const int64_t passes = (a.M + R - 1) / R;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t m0 = i / a.H * a.M / passes;
+        rows(a, i % a.H, m0, (i / a.H + 1) * a.M / passes - m0, scores);
+    }
 }

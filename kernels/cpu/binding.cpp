@@ -59,52 +59,25 @@ void in_threads(int64_t count, int64_t item_work, const F& f) {
 }
 
 Format format_of(const std::string& name) {
-    constexpr const char* names[] = {"fp32", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4"};
+    constexpr const char* names[] = {"fp32", "bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4", "nvfp4_a8"};
     int i = 0;
     while (i < (int)Format::unknown && name != names[i]) i++;
+    STD_TORCH_CHECK(i < (int)Format::unknown, "tiled_linear: no kernel for the format '", name, "'");
     return (Format)i;
 }
 
-// A format that only the reference knows.
-Tensor linear_reference(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
-                        int64_t group, Optional bias, Optional residual, bool float_out, Optional norm,
-                        double eps, std::string activation) {
-    using torch::stable::detail::from;
-    StableIValue stack[] = {from(x),     from(codes), from(scales),   from(global_scale), from(format), from(group),
-                            from(bias),  from(residual), from(float_out), from(norm),      from(eps),
-                            from(activation)};
-    const bool failed = torch_call_dispatcher("acctax::linear_reference", "", stack, TORCH_ABI_VERSION);
-    STD_TORCH_CHECK(!failed, "linear: no kernel and no reference can run the format '", format, "'");
-    return torch::stable::detail::to<Tensor>(stack[0]);
-}
-
-void check_packed(const Linear& a, const Tensor& codes, const Optional& scales, const Optional& global) {
-    struct Rule {
-        ScalarType codes, scales;
-        int64_t per_code, count;  // weights in an element of codes; elements of scales
-    };
-    using S = ScalarType;
-    const int64_t weights = a.N * a.K, width = a.group > 0 ? a.group : 1;
-    const Rule rules[] = {
-        {S::Float, S::Float, 1, 0},
-        {S::BFloat16, S::Float, 1, 0},
-        {S::Float8_e4m3fn, S::Float, 1, a.N},
-        {S::Char, S::Float, 1, a.N},
-        {S::Byte, S::BFloat16, 2, weights / width},
-        {S::Byte, S::Float8_e4m3fn, 2, weights / 16},
-        {S::Byte, S::Byte, 2, weights / 32},
-        {S::Byte, S::Float, 2, (weights + 63) / 64},
-    };
-    const Rule& rule = rules[(int)a.format];
-    const int64_t block = a.format == Format::nvfp4 ? 16 : a.format == Format::mxfp4 ? 32 : 1;
-    STD_TORCH_CHECK(a.K % block == 0, "linear: K must be whole blocks of ", block, ", not ", a.K);
-    if (a.format == Format::int4)
-        STD_TORCH_CHECK(a.K % width == 0, "linear: group ", width, " does not divide K=", a.K);
-    check(codes, rule.codes, weights / rule.per_code, "linear: codes");
-    STD_TORCH_CHECK(scales || !rule.count, "linear: scales are missing");
-    if (rule.count) check(*scales, rule.scales, rule.count, "linear: scales");
-    STD_TORCH_CHECK(global || a.format != Format::nvfp4, "linear: the global scale is missing");
-    floats(global, a.global_stride ? a.N : 1, "linear: global_scale");
+// What the tiles hold must be what N and K need.
+void check_tiles(Linear& a, const Tensor& codes, const Optional& scales, int64_t group) {
+    const int64_t tiles = (a.N + lanes - 1) / lanes, width = per_word(a.format), fixed = fixed_span(a.format);
+    a.words = (a.K + width - 1) / width, a.span_words = a.words, a.spans = 1;
+    check(codes, ScalarType::Int, tiles * a.words * lanes, "tiled_linear: codes");
+    if (!scale_bytes(a.format)) return;
+    const int64_t span = fixed ? fixed * width : group;
+    STD_TORCH_CHECK(span > 0 && span % width == 0 && a.K % span == 0, "tiled_linear: K must be whole blocks of ", span,
+                    ", not ", a.K);
+    a.span_words = span / width, a.spans = a.K / span;
+    STD_TORCH_CHECK(scales, "tiled_linear: scales are missing");
+    check(*scales, ScalarType::Byte, tiles * a.spans * lanes * scale_bytes(a.format), "tiled_linear: scales");
 }
 
 // x before the product: normed, or act(gate) * up of its two halves; in its own type, in memory of this thread.
@@ -124,31 +97,26 @@ const void* prepared(const Linear& a, const Tensor& x, const float* norm, float 
     return out;
 }
 
-Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, std::string format,
-              int64_t group, Optional bias, Optional residual, bool float_out, Optional norm, double eps,
-              std::string activation) {
+Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales, std::string format, int64_t group,
+                    int64_t rows, Optional bias, Optional residual, bool float_out, Optional norm, double eps,
+                    std::string activation) {
     Linear a{};
     a.format = format_of(format);
-    if (a.format == Format::unknown)
-        return linear_reference(x, codes, scales, global_scale, format, group, bias, residual, float_out, norm, eps,
-                                activation);
-    STD_TORCH_CHECK(x.dim() == 2 && x.is_contiguous(), "linear: x must be a contiguous [M, K]");
-    a.x_type = type_of(x, "linear");
+    STD_TORCH_CHECK(x.dim() == 2 && x.is_contiguous(), "tiled_linear: x must be a contiguous [M, K]");
+    a.x_type = type_of(x, "tiled_linear");
     a.y_type = float_out ? Type::f32 : a.x_type;
     const bool gate = !activation.empty();
     STD_TORCH_CHECK(!gate || activation == "silu" || activation == "gelu_tanh",
-                    "linear: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
-    STD_TORCH_CHECK(!gate || (!norm && x.size(1) % 2 == 0), "linear: a gate needs [M, 2K] and no norm");
-    a.M = x.size(0), a.K = x.size(1) / (gate ? 2 : 1), a.group = group;
-    STD_TORCH_CHECK(a.K > 0, "linear: K is 0");
-    a.N = a.format == Format::nf4 ? codes.numel() * 2 / a.K : codes.size(0);
-    a.global_stride = global_scale && global_scale->numel() > 1;
-    check_packed(a, codes, scales, global_scale);
-    if (residual) check(*residual, x.scalar_type(), a.M * a.N, "linear: residual");
-    a.x = prepared(a, x, floats(norm, a.K, "linear: norm"), (float)eps, activation);
+                    "tiled_linear: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
+    STD_TORCH_CHECK(!gate || (!norm && x.size(1) % 2 == 0), "tiled_linear: a gate needs [M, 2K] and no norm");
+    a.M = x.size(0), a.N = rows, a.K = x.size(1) / (gate ? 2 : 1);
+    STD_TORCH_CHECK(a.K > 0 && a.N >= 0, "tiled_linear: no weight is ", a.N, " x ", a.K);
+    check_tiles(a, codes, scales, group);
+    a.row_scales = floats(row_scales, (a.N + lanes - 1) / lanes * lanes, "tiled_linear: row_scales");
+    if (residual) check(*residual, x.scalar_type(), a.M * a.N, "tiled_linear: residual");
+    a.x = prepared(a, x, floats(norm, a.K, "tiled_linear: norm"), (float)eps, activation);
     a.codes = codes.const_data_ptr(), a.scales = data(scales);
-    a.global_scale = (const float*)data(global_scale);
-    a.bias = floats(bias, a.N, "linear: bias"), a.residual = data(residual);
+    a.bias = floats(bias, a.N, "tiled_linear: bias"), a.residual = data(residual);
     Tensor y = matrix(a.M, a.N, a.y_type);
     a.y = y.mutable_data_ptr();
 
@@ -157,7 +125,8 @@ Tensor linear(Tensor x, Tensor codes, Optional scales, Optional global_scale, st
     void* packed = scratch.of(a.M * a.packed_stride);
     k.pack_x(a, packed);
     a.packed_x = packed;
-    in_threads((a.N + linear_chunk - 1) / linear_chunk, linear_chunk * a.K * a.M,
+    constexpr int64_t features = linear_chunk * lanes;
+    in_threads((a.N + features - 1) / features, features * a.K * a.M,
                [&](int64_t begin, int64_t end) { k.linear(a, begin, end); });
     return y;
 }
@@ -178,10 +147,12 @@ Tensor rms_norm(Tensor x, Tensor weight, double eps, Optional residual) {
 Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor cos, Tensor sin, Tensor k_cache,
               Tensor v_cache, int64_t position, double scale, int64_t window) {
     STD_TORCH_CHECK(qkv.dim() == 2 && qkv.is_contiguous(), "attend: qkv must be a contiguous [M, (H+2*Hkv)*D]");
-    STD_TORCH_CHECK(k_cache.dim() == 3, "attend: the caches must be [Hkv, max_len, D]");
+    STD_TORCH_CHECK(k_cache.dim() == 4 && v_cache.dim() == 3,
+                    "attend: the caches must be [Hkv, blocks, D, 16] and [Hkv, max_len, D]");
     Attend a{};
     a.type = type_of(qkv, "attend");
-    a.M = qkv.size(0), a.width = qkv.size(1), a.Hkv = k_cache.size(0), a.max_len = k_cache.size(1), a.D = k_cache.size(2);
+    a.M = qkv.size(0), a.width = qkv.size(1), a.Hkv = v_cache.size(0), a.max_len = v_cache.size(1), a.D = v_cache.size(2);
+    a.blocks = (a.max_len + 15) / 16;
     a.H = a.width / a.D - 2 * a.Hkv;
     a.position = position, a.window = window, a.eps = (float)eps, a.scale = (float)scale;
     const int64_t end = position + a.M;
@@ -190,7 +161,7 @@ Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor c
     STD_TORCH_CHECK(a.D % 2 == 0 && a.width % a.D == 0 && a.H > 0 && a.H % a.Hkv == 0 && window >= 0,
                     "attend: ", a.width, " columns do not fit ", a.Hkv, " key heads of ", a.D);
     const ScalarType type = qkv.scalar_type();
-    check(k_cache, type, a.Hkv * a.max_len * a.D, "attend: k_cache");
+    check(k_cache, type, a.Hkv * a.blocks * a.D * 16, "attend: k_cache");
     check(v_cache, type, a.Hkv * a.max_len * a.D, "attend: v_cache");
     check(cos, ScalarType::Float, cos.size(0) * a.D / 2, "attend: cos");
     check(sin, ScalarType::Float, cos.numel(), "attend: sin");
@@ -204,7 +175,9 @@ Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor c
 
     const Kernels& kernel = kernels();
     kernel.append(a);
-    in_threads(a.M * a.H, 2 * end * a.D, [&](int64_t from, int64_t to) { kernel.attend(a, from, to); });
+    const int64_t passes = (a.M + kernel.attend_rows - 1) / kernel.attend_rows;
+    in_threads(passes * a.H, 2 * end * a.D * kernel.attend_rows,
+               [&](int64_t from, int64_t to) { kernel.attend(a, from, to); });
     return y;
 }
 
@@ -222,7 +195,7 @@ int64_t read_checksum(Tensor buffer) {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(acctax, CPU, m) {
-    m.impl("linear", TORCH_BOX(&linear));
+    m.impl("tiled_linear", TORCH_BOX(&tiled_linear));
     m.impl("rms_norm", TORCH_BOX(&rms_norm));
     m.impl("attend", TORCH_BOX(&attend));
     m.impl("read_checksum", TORCH_BOX(&read_checksum));

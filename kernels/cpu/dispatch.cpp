@@ -15,7 +15,7 @@ namespace {
 const Kernels* runnable(const char* name) {
     const bool avx2 = RUNS("avx2") && RUNS("fma");
     const bool avx512 = avx2 && RUNS("avx512f") && RUNS("avx512bw") && RUNS("avx512dq") && RUNS("avx512vl");
-    const bool avx512bf16 = avx512 && RUNS("avx512bf16");
+    const bool avx512bf16 = avx512 && RUNS("avx512bf16") && RUNS("avx512vbmi") && RUNS("avx512vnni");
     const Kernels* best_first[] = {
         avx512bf16 ? kernels_avx512bf16() : nullptr,
         avx512 ? kernels_avx512() : nullptr,

@@ -1,23 +1,9 @@
 // Reading and writing f32 or bf16 in steps of 16, and what is made of that.
 
-inline float widen(uint16_t a) {
-    uint32_t bits = (uint32_t)a << 16;
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-inline float widen(float a) { return a; }
-
-inline void narrow(float a, float* p) { *p = a; }
-inline void narrow(float a, uint16_t* p) {  // to nearest, ties to even
-    uint32_t bits;
-    std::memcpy(&bits, &a, 4);
-    *p = a == a ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fc0;
-}
-
 // Up to 16 elements; the lanes beyond n are 0.
 template <class T>
 inline vec load_row(const T* p, int64_t n) {
+    if (n <= 0) return zero();
     if (n < 16) {
         T part[16] = {};
         std::memcpy(part, p, n * sizeof(T));
@@ -29,9 +15,10 @@ inline vec load_row(const T* p, int64_t n) {
 
 template <class T>
 inline void store_row(T* p, vec a, int64_t n) {
-    float part[16];
+    if (n >= 16) return store(p, a);
+    T part[16];
     store(part, a);
-    for (int64_t i = 0; i < (n < 16 ? n : 16); i++) narrow(part[i], p + i);
+    std::memcpy(p, part, n * sizeof(T));
 }
 
 // Cephes' expf: e^x = 2^n p(x - n ln 2); 2^n in two factors, so that it may leave f32's range on both sides.

@@ -1,8 +1,7 @@
-// How each packed format is read: a `Row` is one output feature's weights, `decode(b)` gives the b-th block
-// of them in registers, and `madd` multiplies a block with the activations that `pack` laid out to match it.
-//
-// Here in f32: 32 weights a block, each exactly what its format's definition says, scale included: v * (s *
-// g).
+// How each packed format is read, in f32. A word of 32 bits holds `per_word` weights of one output feature; the
+// words of a tile's 16 features lie side by side (quant/tiles.py draws them), and operand i is the i-th weight of
+// all 16. It is multiplied with one element of x, the same for all features. Codes are exact in f32; the sum over
+// a span, the weights under one scale, is scaled as a whole.
 
 constexpr float e2m1[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
 constexpr float offset_8[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -16,103 +15,74 @@ constexpr const float* values(Format f) {
     return f == Format::int4 ? offset_8 : f == Format::nf4 ? normal_float : e2m1;
 }
 
-constexpr int bits(Format f) {
-    return f == Format::fp32 ? 32 : f == Format::bf16 ? 16 : f == Format::fp8 || f == Format::int8 ? 8 : 4;
-}
-
-constexpr bool nibbles(Format f) { return bits(f) == 4; }
-
 inline int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
 
-// Weights under one of the scales that read_scales prepares; 0: the format's scales are read as stored.
-constexpr int64_t prepared_span(Format f) { return f == Format::nvfp4 ? 16 : f == Format::mxfp4 ? 32 : 0; }
-
-// The scales of output feature n as f32, zero beyond K up to a whole 4 of them: s * g for nvfp4, 2^(e - 127)
-// for mxfp4.
-inline void read_scales(const Linear& a, int64_t n, float* out) {
-    const int64_t count = a.K / prepared_span(a.format);
-    const float global = a.global_scale ? a.global_scale[n * a.global_stride] : 1.0f;
-    const uint8_t* scales = (const uint8_t*)a.scales + n * count;
-    const uint8_t* end = (const uint8_t*)a.scales + a.N * count;
-    for (int64_t i = 0; i < count; i += 16) {  // 16 at a time, the next feature's too: those are overwritten
-        uint8_t part[16] = {};
-        const uint8_t* p = scales + i;
-        if (end - p < 16) p = (const uint8_t*)std::memcpy(part, p, end - p);
-        store(out + i, a.format == Format::nvfp4 ? mul(from_fp8(p), set1(global)) : from_e8m0(p));
-    }
-    for (int64_t i = count; i < round_up(count, 4); i++) out[i] = 0;
+inline vec from_e4m3(words byte) {  // moved under f32's bits it is the value times 2^-120, subnormals included
+    const words rest = masked(byte, 0x7f);
+    const words bits = either(shift_left(masked(byte, 0x80), 24), shift_left(rest, 20));
+    return where_equal(rest, 0x7f, set1(__builtin_nanf("")), mul(as_float(bits), set1(0x1p120f)));
 }
 
-// One weight by its definition: for int4 and nf4 shapes in which a block of 32 may have more than one scale.
-inline float weight_at(const Linear& a, int64_t n, int64_t k) {
-    const int64_t flat = n * a.K + k;
-    const uint8_t byte = ((const uint8_t*)a.codes)[flat / 2];
-    const bool high = (flat % 2 == 1) != (a.format == Format::nf4);
-    const float scale = a.format == Format::nf4 ? ((const float*)a.scales)[flat / 64]
-                                                : widen(((const uint16_t*)a.scales)[flat / a.group]);
-    return values(a.format)[high ? byte >> 4 : byte & 15] * scale;
+inline vec from_e8m0(words exponent) {  // 2^(e - 127); 255 is NaN
+    const vec power = where_equal(exponent, 0, set1(0x1p-127f), as_float(shift_left(exponent, 23)));
+    return where_equal(exponent, 255, set1(__builtin_nanf("")), power);
 }
 
-struct Pair {
-    vec first, second;
-};
-
-inline void madd(vec& acc, const Pair& w, const float* x) {
-    acc = fma(w.first, load(x), acc);
-    acc = fma(w.second, load(x + 16), acc);
+// Sign and magnitude: what int8 is stored as in tiles.
+inline vec from_signed_byte(words byte) {
+    const words sign = shift_left(masked(byte, 0x80), 24);
+    return as_float(either(as_words(to_float(masked(byte, 0x7f))), sign));
 }
 
-struct Source {
-    const uint8_t* codes;
-    const void* scales;  // int4, nf4: as stored; nvfp4, mxfp4: as read_scales made them
-    int shift;           // int4: log2 of the group
-};
+// 16 elements of x, zeros beyond K.
+inline vec load_x(const Linear& a, int64_t m, int64_t k) {
+    const int64_t at = m * a.K + k;
+    return a.x_type == Type::f32 ? load_row((const float*)a.x + at, a.K - k) : load_row((const uint16_t*)a.x + at, a.K - k);
+}
+
+// The block scales of a tile's 16 features.
+template <Format f>
+inline vec scale_of(const uint8_t* p) {
+    if constexpr (f == Format::int4) return from_bf16((const uint16_t*)p);
+    else if constexpr (f == Format::nf4) return load((const float*)p);
+    else if constexpr (f == Format::mxfp4) return from_e8m0(widen_bytes(p));
+    else return from_e4m3(widen_bytes(p));
+}
 
 template <Format f>
-struct Row : Source {
-    static constexpr int block = 32;
-    static constexpr int bytes = block * bits(f) / 8;
-    static constexpr bool paired = f == Format::bf16 || nibbles(f);  // x as even and odd elements
+struct Weights {
+    static constexpr Format format = f;
+    static constexpr int operands = per_word(f);  // of a word
     using X = float;
+    using Word = words;
+    using Operand = vec;
+    using Sum = vec;
 
-    static void pack(const float* x, float* out) {
-        for (int i = 0; i < 32; i++) out[paired ? i / 2 + i % 2 * 16 : i] = x[i];
-    }
+    static Word load_word(const uint8_t* p) { return load_words(p); }
 
-    static void pack(const uint16_t* x, float* out) {
-        vec first = from_bf16(x), second = from_bf16(x + 16);
-        if constexpr (paired) from_bf16_pairs(x, first, second);
-        store(out, first), store(out + 16, second);
-    }
-
-    Pair decode(int64_t b) const {
-        const uint8_t* p = codes + b * bytes;
+    static Operand operand(const Word& word, int i) {
         if constexpr (f == Format::fp32) {
-            return {load((const float*)p), load((const float*)p + 16)};
+            return as_float(word);
         } else if constexpr (f == Format::bf16) {
-            Pair w;
-            from_bf16_pairs((const uint16_t*)p, w.first, w.second);
-            return w;
-        } else if constexpr (f == Format::fp8) {
-            return {from_fp8(p), from_fp8(p + 16)};
-        } else if constexpr (f == Format::int8) {
-            return {from_int8((const int8_t*)p), from_int8((const int8_t*)p + 16)};
-        } else {
-            vec low, high;
-            if constexpr (f == Format::nvfp4) {
-                from_nibbles(p, load(e2m1), low, high);
-                const vec two = halves((const float*)scales + 2 * b);
-                return {mul(low, two), mul(high, two)};
-            } else {
-                from_nibbles(p, mul(load(values(f)), set1(scale(b))), low, high);
-                return f == Format::nf4 ? Pair{high, low} : Pair{low, high};
-            }
+            return as_float(i ? masked(word, 0xffff0000) : shift_left(word, 16));
+        } else if constexpr (per_word(f) == 4) {  // bytes: k, k + 2, k + 1, k + 3
+            const words byte = masked(shift_right(word, 16 * (i % 2) + 8 * (i / 2)), 0xff);
+            return f == Format::fp8 ? from_e4m3(byte) : from_signed_byte(byte);
+        } else {  // nibbles: k, k + 2, k + 4, k + 6, k + 1, k + 3, k + 5, k + 7
+            return look_up(load(values(f)), shift_right(word, 16 * (i % 2) + 4 * (i / 2)));
         }
     }
 
-    float scale(int64_t b) const {
-        if constexpr (f == Format::int4) return widen(((const uint16_t*)scales)[b * block >> shift]);
-        else if constexpr (f == Format::nf4) return ((const float*)scales)[b / 2];
-        else return ((const float*)scales)[b];
+    // operand i of the row's word
+    static Operand broadcast(const X* row, int64_t word, int i) { return set1(row[word * operands + i]); }
+    static Sum start(const Linear&, const X*, int64_t) { return zero(); }
+    static Sum dot(const Operand& w, const Operand& x, const Sum& sum) { return fma(w, x, sum); }
+    static vec total(const Sum& sum) { return sum; }
+    static vec scaled(const Linear&, const vec& scale, const X*, int64_t) { return scale; }
+
+    static int64_t packed_bytes(const Linear& a) { return a.words * per_word(f) * sizeof(float); }
+    static void pack(const Linear& a, int64_t m, X* out) {
+        const int64_t end = a.words * per_word(f);
+        for (int64_t k = 0; k < end; k += 16) store_row(out + k, load_x(a, m, k), end - k);
     }
 };

@@ -13,24 +13,51 @@
 
 namespace acctax {
 
-enum class Format { fp32, bf16, fp8, int8, int4, nvfp4, mxfp4, nf4, unknown };
+enum class Format { fp32, bf16, fp8, int8, int4, nvfp4, mxfp4, nf4, nvfp4_a8, unknown };
 enum class Type { f32, bf16 };
 
-// y [M,N] = x [M,K] @ W.T + bias + residual. W is read as packed: see formats.inl.
+constexpr int64_t lanes = 16;  // output features of a tile
+
+// Weights in a word of 32 bits, along K.
+constexpr int per_word(Format f) {
+    return f == Format::fp32 ? 1 : f == Format::bf16 ? 2 : f == Format::fp8 || f == Format::int8 ? 4 : 8;
+}
+
+// Bytes of a block scale; 0: the format has none.
+constexpr int scale_bytes(Format f) {
+    switch (f) {
+        case Format::int4: return 2;
+        case Format::nf4: return 4;
+        case Format::nvfp4: case Format::nvfp4_a8: case Format::mxfp4: return 1;
+        default: return 0;
+    }
+}
+
+// Words under one block scale, where the format fixes it.
+constexpr int fixed_span(Format f) {
+    switch (f) {
+        case Format::nvfp4: case Format::nvfp4_a8: return 2;
+        case Format::mxfp4: return 4;
+        case Format::nf4: return 8;
+        default: return 0;
+    }
+}
+
+// y [M,N] = x [M,K] @ W.T + bias + residual, W in tiles of 16 output features (quant/tiles.py).
 struct Linear {
     Format format;
     Type x_type, y_type;
-    int64_t M, N, K, group;
+    int64_t M, N, K;
+    int64_t words, spans, span_words;  // along K: words of codes; spans under one scale, and the words of each
     const void* x;
-    const void* codes;
-    const void* scales;         // per row, group or block, in the format's own type
-    const float* global_scale;  // nvfp4: one number, or one for each output feature
-    int64_t global_stride;      // 0 or 1
-    const float* bias;          // [N] or null
-    const void* residual;       // [M,N] in x_type or null
+    const void* codes;        // [tiles, words, 16] words of 32 bits
+    const void* scales;       // [tiles, spans, 16] in the format's own type, or null
+    const float* row_scales;  // [tiles * 16] or null
+    const float* bias;        // [N] or null
+    const void* residual;     // [M,N] in x_type or null
     void* y;
-    const void* packed_x;       // x as pack_x left it
-    int64_t packed_stride;      // bytes of packed_x for each row
+    const void* packed_x;     // x as pack_x left it
+    int64_t packed_stride;    // bytes of packed_x for each row
 };
 
 struct RmsNorm {
@@ -51,28 +78,30 @@ struct Gated {
 
 struct Attend {
     Type type;
-    int64_t M, H, Hkv, D, width, max_len, position, window;
+    int64_t M, H, Hkv, D, width, max_len, blocks, position, window;
     float eps, scale;
     const void* qkv;                   // [M,width], width = (H+2*Hkv)*D: q, k and v side by side
     const float *q_norm, *k_norm;      // [D] or null
     const float *cos, *sin;            // [max_len,D/2]
-    void *k_cache, *v_cache;           // [Hkv,max_len,D]
+    void* k_cache;                     // [Hkv,blocks,D,16]
+    void* v_cache;                     // [Hkv,max_len,D]
     float* rotated_q;                  // scratch [M,H,D]
     void* y;                           // [M,H*D]
 };
 
-constexpr int64_t linear_chunk = 16;  // output features: the unit of linear's ranges
+constexpr int64_t linear_chunk = 2;  // tiles: the unit of linear's ranges
 
 // One instruction set's functions. Ranges are half open.
 struct Kernels {
     const char* isa;
     int64_t (*packed_stride)(const Linear&);        // bytes of pack_x's result for each row of x
     void (*pack_x)(const Linear&, void* packed_x);  // x in the order and the type in which linear reads it
-    void (*linear)(const Linear&, int64_t begin, int64_t end);     // chunks of output features
+    void (*linear)(const Linear&, int64_t begin, int64_t end);     // chunks of tiles
     void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end);  // rows
     void (*gated)(const Gated&, int64_t begin, int64_t end);       // elements
     void (*append)(const Attend&);                                 // fills rotated_q, new rows of the caches
-    void (*attend)(const Attend&, int64_t begin, int64_t end);     // heads: row m's head h is m * H + h
+    int64_t attend_rows;                                           // of a head, that attend takes together
+    void (*attend)(const Attend&, int64_t begin, int64_t end);     // passes of so many rows, of each H heads
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 

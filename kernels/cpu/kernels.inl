@@ -5,11 +5,12 @@ namespace {
 #include "elements.inl"
 #include "rows.inl"
 #include "formats.inl"
+#include "formats_a8.inl"
 #include "linear.inl"
 #include "linear_f32.inl"
 #include "attend.inl"
 
-constexpr Kernels table{ISA_NAME, packed_stride, pack_x, linear, rms_norm, gated, append, attend, checksum};
+constexpr Kernels table{ISA_NAME, packed_stride, pack_x, linear, rms_norm, gated, append, max_rows_scaled, attend, checksum};
 
 }  // namespace
 }  // namespace acctax::ISA

@@ -1,7 +1,9 @@
-// AVX-512's kernels, with vdpbf16ps in place of f32 products where activations and weights are exact in bf16.
+// AVX-512's kernels, with products of bf16 and of int8 in place of f32's where x is bf16.
 #include "kernels.h"
 
 #ifdef __AVX512BF16__
+#include <type_traits>
+
 #define ISA avx512bf16
 #include "simd_avx512.h"
 
@@ -10,24 +12,22 @@ namespace {
 
 #include "elements.inl"
 #include "formats.inl"
-#include "formats_bf16.inl"
+#include "formats_a8.inl"
+#include "formats_avx512bf16.inl"
 #include "linear.inl"
-
-template <Format f>
-Plan plan_as(const Linear& a) {
-    return plan_as<Bf16Row<f>, f, uint16_t>(a);
-}
 
 // None where f32 products are needed.
 Plan plan(const Linear& a) {
     if (a.x_type != Type::bf16) return {};
     switch (a.format) {
-        case Format::bf16: return plan_as<Format::bf16>(a);
-        case Format::fp8: return plan_as<Format::fp8>(a);
-        case Format::int8: return plan_as<Format::int8>(a);
-        case Format::int4: return one_scale(a, 64) ? plan_as<Format::int4>(a) : Plan{};
-        case Format::nvfp4: return plan_as<Format::nvfp4>(a);
-        case Format::mxfp4: return plan_as<Format::mxfp4>(a);
+        case Format::bf16: return plan_as<Bf16Weights<Format::bf16>>(a);
+        case Format::fp8: return plan_as<Bf16Weights<Format::fp8>>(a);
+        case Format::int8: return plan_as<Bf16Weights<Format::int8>>(a);
+        case Format::int4: return plan_as<Bf16Weights<Format::int4>>(a);
+        case Format::nvfp4: return plan_as<Bf16Weights<Format::nvfp4>>(a);
+        case Format::mxfp4: return plan_as<Bf16Weights<Format::mxfp4>>(a);
+        case Format::nf4: return plan_as<Bf16Weights<Format::nf4>>(a);
+        case Format::nvfp4_a8: return plan_as<Vnni>(a);
         default: return {};
     }
 }

@@ -1,134 +1,111 @@
-// The skinny linear: a chunk of output features at a time, a tile of up to 8 rows of x at a time, each weight
-// decoded once for all of these rows. An output element is one accumulator of 16 lanes along K in ascending
-// order and one reduction tree, whatever M, the tile or the thread is; several features at once keep the
-// multipliers busy.
+// The skinny linear. The 16 lanes of a register are 16 output features, a tile of W; an element of x is
+// broadcast to all of them, so that a sum needs no reduction at its end, and a scale serves 16 weights of K and
+// more. Each weight is decoded once for up to 8 rows of x. An output element is the sum over its own spans of
+// their own sums, both in ascending order of k, whatever M, the rows beside it or the thread is.
 
-inline float read(const void* p, Type type, int64_t i) {
-    return type == Type::f32 ? ((const float*)p)[i] : widen(((const uint16_t*)p)[i]);
+// The last step for the features from n on, in row m.
+inline void finish(const Linear& a, vec y, int64_t m, int64_t n) {
+    const int64_t at = m * a.N + n, rest = a.N - n;
+    if (a.row_scales) y = mul(y, load(a.row_scales + n));
+    if (a.bias) y = add(y, load_row(a.bias + n, rest));
+    if (a.residual && a.x_type == Type::f32) y = add(y, load_row((const float*)a.residual + at, rest));
+    if (a.residual && a.x_type == Type::bf16) y = add(y, load_row((const uint16_t*)a.residual + at, rest));
+    a.y_type == Type::f32 ? store_row((float*)a.y + at, y, rest) : store_row((uint16_t*)a.y + at, y, rest);
 }
 
-// The last step of one output element.
-void finish(const Linear& a, float sum, int64_t m, int64_t n) {
-    const int64_t at = m * a.N + n;
-    if (a.bias) sum += a.bias[n];
-    if (a.residual) sum += read(a.residual, a.x_type, at);
-    a.y_type == Type::f32 ? narrow(sum, (float*)a.y + at) : narrow(sum, (uint16_t*)a.y + at);
-}
-
-inline int log2_of(int64_t power) { return power > 0 ? __builtin_ctzll(power) : 0; }
-
-// Whether every block of this many weights has one int4 scale, found by a shift.
-inline bool one_scale(const Linear& a, int64_t block) {
-    return a.group >= block && (a.group & (a.group - 1)) == 0;
-}
-
-// A chunk of output features: their whole blocks, and their last, incomplete one if there is one.
-template <class W>
-struct Chunk {
-    W whole[linear_chunk], tail[linear_chunk];
-    float row_scale[linear_chunk];
-    int64_t n0, features, blocks;
-    bool ragged;
-};
-
-// y[m, n] for all features of a chunk, R at a time, and T rows of x from m0 on
+// y[m, n] of R tiles from `tile` on, T rows from m0 on
 template <class W, int R, int T>
-void tile(const Linear& a, const Chunk<W>& c, int64_t m0) {
-    const int64_t ahead = R * (c.whole[1].codes - c.whole[0].codes);  // the same place in the next R features
-    for (int64_t r0 = 0; r0 < c.features; r0 += R) {
-        const auto* x = (const typename W::X*)((const char*)a.packed_x + m0 * a.packed_stride);
-        vec acc[R][T];
+void tiles(const Linear& a, int64_t tile, int64_t m0) {
+    constexpr Format f = W::format;
+    constexpr int64_t span_scales = lanes * scale_bytes(f), ahead = 2048;
+    const int64_t tile_codes = a.words * lanes * 4, tile_scales = a.spans * span_scales;
+    const uint8_t* codes = (const uint8_t*)a.codes + tile * tile_codes;
+    const uint8_t* scales = (const uint8_t*)a.scales + tile * tile_scales;
+    const typename W::X* x[T];
+    vec acc[R][T];
 #pragma GCC unroll 8
-        for (int r = 0; r < R; r++)
+    for (int t = 0; t < T; t++) {
+        x[t] = (const typename W::X*)((const char*)a.packed_x + (m0 + t) * a.packed_stride);
+#pragma GCC unroll 2
+        for (int r = 0; r < R; r++) acc[r][t] = zero();
+    }
+    const int64_t span_words = fixed_span(f) ? fixed_span(f) : a.span_words;
+    for (int64_t span = 0; span < a.spans; span++) {
+        typename W::Sum sum[R][T];
 #pragma GCC unroll 8
-            for (int t = 0; t < T; t++) acc[r][t] = zero();
-        const W* rows = c.whole + r0;
-        int64_t blocks = c.blocks;
-        for (bool last = !c.ragged;; last = true) {
-            for (int64_t b = 0; b < blocks; b++, x += T * W::block)
+        for (int t = 0; t < T; t++)
+#pragma GCC unroll 2
+            for (int r = 0; r < R; r++) sum[r][t] = W::start(a, x[t], span);
+#pragma GCC unroll 2
+        for (int64_t word = span * span_words; word < (span + 1) * span_words; word++) {
+            typename W::Word words[R];
+#pragma GCC unroll 2
+            for (int r = 0; r < R; r++) {
+                const uint8_t* p = codes + r * tile_codes + word * lanes * 4;
+                __builtin_prefetch(p + ahead);
+                words[r] = W::load_word(p);
+            }
 #pragma GCC unroll 8
-                for (int r = 0; r < R; r++) {
-                    __builtin_prefetch(rows[r].codes + b * W::bytes + ahead, 0, 2);
-                    const auto w = rows[r].decode(b);
+            for (int i = 0; i < W::operands; i++) {
+                typename W::Operand w[R];
+#pragma GCC unroll 2
+                for (int r = 0; r < R; r++) w[r] = W::operand(words[r], i);
 #pragma GCC unroll 8
-                    for (int t = 0; t < T; t++) madd(acc[r][t], w, x + t * W::block);
+                for (int t = 0; t < T; t++) {
+                    const typename W::Operand element = W::broadcast(x[t], word, i);
+#pragma GCC unroll 2
+                    for (int r = 0; r < R; r++) sum[r][t] = W::dot(w[r], element, sum[r][t]);
                 }
-            if (last) break;
-            rows = c.tail + r0, blocks = 1;
-        }
-        float sums[R][T];
-#pragma GCC unroll 8
-        for (int r = 0; r < R; r++)
-#pragma GCC unroll 8
-            for (int t = 0; t < T; t++) sums[r][t] = sum(acc[r][t]) * c.row_scale[r0 + r];
-        for (int r = 0; r < R && r0 + r < c.features; r++)
-            for (int t = 0; t < T; t++) finish(a, sums[r][t], m0 + t, c.n0 + r0 + r);
-    }
-}
-
-// All M rows for a chunk, tile by tile. How many features a tile takes follows from the registers.
-template <class W, int T>
-void tiles(const Linear& a, const Chunk<W>& c, int64_t m0) {
-    if (a.M - m0 < T) {
-        if constexpr (T > 1) tiles<W, T - 1>(a, c, m0);
-        return;
-    }
-    constexpr int R = accumulators >= 4 * T ? 4 : accumulators >= 2 * T ? 2 : 1;
-    for (; a.M - m0 >= T; m0 += T) tile<W, R, T>(a, c, m0);
-    if constexpr (T > 1) tiles<W, T - 1>(a, c, m0);
-}
-
-template <class W, Format f>
-void linear_as(const Linear& a, int64_t begin, int64_t end) {
-    static thread_local Scratch scratch;
-    constexpr int64_t block_bytes = W::bytes, span = prepared_span(f);
-    const int64_t row_bytes = a.K * bits(f) / 8, blocks = a.K / W::block, whole_bytes = blocks * block_bytes;
-    const int64_t row_scales = span ? round_up(a.K / span, 16) : 0;
-    float* prepared = (float*)scratch.of(linear_chunk * row_scales * sizeof(float));
-
-    Chunk<W> c;
-    alignas(64) uint8_t padded[linear_chunk][block_bytes];
-    c.blocks = blocks, c.ragged = a.K % W::block != 0;
-    for (c.n0 = begin * linear_chunk; c.n0 < end * linear_chunk && c.n0 < a.N; c.n0 += linear_chunk) {
-        c.features = a.N - c.n0 < linear_chunk ? a.N - c.n0 : linear_chunk;
-        // beyond N the last feature stands in; its sums are dropped
-        for (int64_t r = 0; r < linear_chunk; r++) {
-            const int64_t n = c.n0 + (r < c.features ? r : c.features - 1);
-            const void* scales = nullptr;
-            float* own = prepared + r * row_scales;
-            if constexpr (span != 0) read_scales(a, n, own), scales = own;
-            else if constexpr (f == Format::int4) scales = (const uint16_t*)a.scales + n * (a.K / a.group);
-            else if constexpr (f == Format::nf4) scales = (const float*)a.scales + n * (a.K / 64);
-            c.row_scale[r] = f == Format::fp8 || f == Format::int8 ? ((const float*)a.scales)[n] : 1.0f;
-            c.whole[r] = {(const uint8_t*)a.codes + n * row_bytes, scales, log2_of(a.group)};
-            if (c.ragged) {
-                std::memset(padded[r], 0, block_bytes);
-                std::memcpy(padded[r], c.whole[r].codes + whole_bytes, row_bytes - whole_bytes);
-                c.tail[r] = {padded[r], span ? own + blocks * W::block / span : nullptr, 0};
             }
         }
-        tiles<W, max_tile>(a, c, 0);
+#pragma GCC unroll 2
+        for (int r = 0; r < R; r++) {
+            vec scale;
+            if constexpr (span_scales != 0) {
+                const uint8_t* p = scales + r * tile_scales + span * span_scales;
+                __builtin_prefetch(p + ahead / 8);
+                scale = scale_of<f>(p);
+            }
+#pragma GCC unroll 8
+            for (int t = 0; t < T; t++) {
+                const vec total = W::total(sum[r][t]);
+                if constexpr (span_scales == 0) acc[r][t] = total;
+                else acc[r][t] = fma(total, W::scaled(a, scale, x[t], span), acc[r][t]);
+            }
+        }
+    }
+    for (int t = 0; t < T; t++)
+        for (int r = 0; r < R; r++) finish(a, acc[r][t], m0 + t, (tile + r) * lanes);
+}
+
+template <class W, int R, int T>
+void tiles_of(const Linear& a, int64_t tile, int64_t m0, int64_t rows) {
+    if (rows == T) return tiles<W, R, T>(a, tile, m0);
+    if constexpr (T > 1) tiles_of<W, R, T - 1>(a, tile, m0, rows);
+}
+
+// All M rows in passes of about equal height, at most what the registers hold.
+template <class W, int R>
+void all_rows(const Linear& a, int64_t tile) {
+    constexpr int height = scale_bytes(W::format) ? max_rows_scaled : max_rows;
+    for (int64_t m0 = 0, passes = (a.M + height - 1) / height; passes; passes--) {
+        const int64_t rows = (a.M - m0 + passes - 1) / passes;
+        tiles_of<W, R, height>(a, tile, m0, rows);
+        m0 += rows;
     }
 }
 
-// x as W reads it: blocks padded with zeros, those of a tile's rows beside each other, [blocks][T][block], so
-// that a tile reads one stream.
-template <class W, class T>
-void pack_rows(const Linear& a, void* packed) {
-    using X = typename W::X;
-    const int64_t stride = a.packed_stride / sizeof(X), blocks = (a.K + W::block - 1) / W::block;
-    for (int64_t m = 0; m < a.M; m++) {
-        const int64_t t = m % max_tile, m0 = m - t, rows = a.M - m0 < max_tile ? a.M - m0 : max_tile;
-        const T* x = (const T*)a.x + m * a.K;
-        X* out = (X*)packed + m0 * stride + t * W::block;
-        for (int64_t b = 0; b < blocks; b++, out += rows * W::block) {
-            T part[W::block] = {};
-            const int64_t rest = a.K - b * W::block;
-            const T* from = x + b * W::block;
-            if (rest < W::block) from = (const T*)std::memcpy(part, from, rest * sizeof(T));
-            W::pack(from, out);
-        }
-    }
+template <class W>
+void linear_as(const Linear& a, int64_t begin, int64_t end) {
+    const int64_t count = (a.N + lanes - 1) / lanes, last = end * linear_chunk < count ? end * linear_chunk : count;
+    int64_t tile = begin * linear_chunk;
+    for (; tile + max_tiles <= last; tile += max_tiles) all_rows<W, max_tiles>(a, tile);
+    for (; tile < last; tile++) all_rows<W, 1>(a, tile);
+}
+
+template <class W>
+void pack_as(const Linear& a, void* packed) {
+    for (int64_t m = 0; m < a.M; m++) W::pack(a, m, (typename W::X*)((char*)packed + m * a.packed_stride));
 }
 
 // How a call runs; `run` is null where it cannot.
@@ -138,7 +115,7 @@ struct Plan {
     int64_t packed_stride;
 };
 
-template <class W, Format f, class T>
-Plan plan_as(const Linear& a, decltype(Plan::run) run = linear_as<W, f>) {
-    return {run, pack_rows<W, T>, round_up(round_up(a.K, W::block) * sizeof(typename W::X), 64)};
+template <class W>
+Plan plan_as(const Linear& a) {
+    return {linear_as<W>, pack_as<W>, round_up(W::packed_bytes(a), 64)};
 }

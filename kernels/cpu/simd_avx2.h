@@ -39,6 +39,13 @@ inline float sum(vec a) {
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
+inline float largest(vec a) {
+    alignas(32) float lane[16], most = -__builtin_inff();
+    store(lane, a);
+    for (float l : lane) most = l > most ? l : most;
+    return most;
+}
+
 // 2^n for whole n in [-126, 127]
 inline vec pow2(vec n) {
     auto half = [](__m256 a) {
@@ -56,66 +63,58 @@ inline vec from_bf16(const uint16_t* p) {
     return {half(p), half(p + 8)};
 }
 
-// 32 bf16 as their even and their odd elements
-inline void from_bf16_pairs(const uint16_t* p, vec& even, vec& odd) {
-    __m256i lo = _mm256_loadu_si256((const __m256i*)p), hi = _mm256_loadu_si256((const __m256i*)(p + 16));
-    auto lower = [](__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); };
-    auto upper = [](__m256i pairs) {
-        return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+// rounds to nearest even
+inline void store(uint16_t* p, vec a) {
+    auto half = [](__m256 a) {
+        __m256i bits = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+        bits = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+        const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+        return _mm256_srli_epi32(_mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7fc00000), nan), 16);
     };
-    even = {lower(lo), lower(hi)};
-    odd = {upper(lo), upper(hi)};
+    const __m256i packed = _mm256_packus_epi32(half(a.lo), half(a.hi));  // within halves of 128 bits
+    _mm256_storeu_si256((__m256i*)p, _mm256_permute4x64_epi64(packed, 0b11011000));
 }
 
-inline vec from_int8(const int8_t* p) {
-    auto half = [](const int8_t* p) {
-        return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+// 16 words of 32 bits: what the packed weights of 16 output features come in
+struct words {
+    __m256i lo, hi;
+};
+
+inline words load_words(const void* p) {
+    return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)p + 1)};
+}
+inline words widen_bytes(const uint8_t* p) {
+    return {_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)),
+            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8)))};
+}
+inline words shift_left(words a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+inline words shift_right(words a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+inline words masked(words a, uint32_t mask) {
+    const __m256i all = _mm256_set1_epi32((int)mask);
+    return {_mm256_and_si256(a.lo, all), _mm256_and_si256(a.hi, all)};
+}
+inline words either(words a, words b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+inline vec as_float(words a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+inline words as_words(vec a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
+inline vec to_float(words a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+inline vec look_up(vec table, words a) {  // by the lowest 4 bits
+    auto half = [&](__m256i index) {
+        const __m256 bit3 = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));
+        const __m256 lower = _mm256_permutevar8x32_ps(table.lo, index);
+        return _mm256_blendv_ps(lower, _mm256_permutevar8x32_ps(table.hi, index), bit3);
     };
-    return {half(p), half(p + 8)};
+    return {half(a.lo), half(a.hi)};
+}
+// b where a is `value`, else c
+inline vec where_equal(words a, uint32_t value, vec b, vec c) {
+    auto half = [&](__m256i a, __m256 b, __m256 c) {
+        return _mm256_blendv_ps(c, b, _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, _mm256_set1_epi32((int)value))));
+    };
+    return {half(a.lo, b.lo, c.lo), half(a.hi, b.hi, c.hi)};
 }
 
-// E4M3: its bits, moved under f32's, are the value times 2^-120, subnormals included; 0x7f is NaN
-inline vec from_fp8(const uint8_t* p) {
-    auto half = [](const uint8_t* p) {
-        __m256i top = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)), 24);
-        __m256i bits = _mm256_and_si256(_mm256_srai_epi32(top, 4), _mm256_set1_epi32((int)0x87f00000));
-        __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120f));
-        __m256i nan = _mm256_cmpeq_epi32(_mm256_slli_epi32(top, 1), _mm256_set1_epi32((int)0xfe000000));
-        return _mm256_or_ps(value, _mm256_castsi256_ps(nan));
-    };
-    return {half(p), half(p + 8)};
-}
-
-// E8M0: 2^(e - 127); 255 is NaN
-inline vec from_e8m0(const uint8_t* p) {
-    auto half = [](const uint8_t* p) {
-        __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)), bits = _mm256_slli_epi32(e, 23);
-        __m256i zero = _mm256_cmpeq_epi32(e, _mm256_setzero_si256());
-        __m256i nan = _mm256_cmpeq_epi32(e, _mm256_set1_epi32(255));
-        bits = _mm256_blendv_epi8(bits, _mm256_set1_epi32(0x00400000), zero);
-        return _mm256_castsi256_ps(_mm256_blendv_epi8(bits, _mm256_set1_epi32(0x7fc00000), nan));
-    };
-    return {half(p), half(p + 8)};
-}
-
-// 32 nibbles as table entries: the low and the high ones of 16 bytes
-inline void from_nibbles(const uint8_t* p, vec table, vec& low, vec& high) {
-    auto look_up = [&](__m256i nibble) {
-        __m256 bit3 = _mm256_castsi256_ps(_mm256_slli_epi32(nibble, 28));
-        __m256 lower = _mm256_permutevar8x32_ps(table.lo, nibble);
-        __m256 upper = _mm256_permutevar8x32_ps(table.hi, nibble);
-        return _mm256_blendv_ps(lower, upper, bit3);
-    };
-    __m256i a = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
-    __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8)));
-    low = {look_up(a), look_up(b)};
-    high = {look_up(_mm256_srli_epi32(a, 4)), look_up(_mm256_srli_epi32(b, 4))};
-}
-
-// p[0] in the lower 8 lanes, p[1] in the upper
-inline vec halves(const float* p) { return {_mm256_broadcast_ss(p), _mm256_broadcast_ss(p + 1)}; }
-
-constexpr int accumulators = 4;  // that a tile of linear holds in registers
-constexpr int max_tile = 4;       // rows of x in a tile
+constexpr int max_tiles = 1;       // at once
+constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
+constexpr int max_rows_scaled = 2;
 
 }  // namespace acctax::ISA

@@ -32,6 +32,8 @@ inline float sum(vec a) {
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
+inline float largest(vec a) { return _mm512_reduce_max_ps(a); }
+
 // 2^n for whole n in [-126, 127]
 inline vec pow2(vec n) {
     __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
@@ -43,49 +45,34 @@ inline vec from_bf16(const uint16_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-// 32 bf16 as their even and their odd elements
-inline void from_bf16_pairs(const uint16_t* p, vec& even, vec& odd) {
-    __m512i pairs = _mm512_loadu_si512(p);
-    even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
-    odd = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+// rounds to nearest even
+inline void store(uint16_t* p, vec a) {
+    __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    bits = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    bits = _mm512_mask_mov_epi32(bits, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc00000));
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
 }
 
-inline vec from_int8(const int8_t* p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
+// 16 words of 32 bits: what the packed weights of 16 output features come in
+using words = __m512i;
+
+inline words load_words(const void* p) { return _mm512_loadu_si512(p); }
+inline words widen_bytes(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
+inline words shift_left(words a, int n) { return _mm512_slli_epi32(a, n); }
+inline words shift_right(words a, int n) { return _mm512_srli_epi32(a, n); }
+inline words masked(words a, uint32_t mask) { return _mm512_and_si512(a, _mm512_set1_epi32((int)mask)); }
+inline words either(words a, words b) { return _mm512_or_si512(a, b); }
+inline vec as_float(words a) { return _mm512_castsi512_ps(a); }
+inline words as_words(vec a) { return _mm512_castps_si512(a); }
+inline vec to_float(words a) { return _mm512_cvtepi32_ps(a); }
+inline vec look_up(vec table, words a) { return _mm512_permutexvar_ps(a, table); }  // by the lowest 4 bits
+// b where a is `value`, else c
+inline vec where_equal(words a, uint32_t value, vec b, vec c) {
+    return _mm512_mask_mov_ps(c, _mm512_cmpeq_epi32_mask(a, _mm512_set1_epi32((int)value)), b);
 }
 
-// E4M3: its bits, moved under f32's, are the value times 2^-120, subnormals included; 0x7f is NaN
-inline vec from_fp8(const uint8_t* p) {
-    __m512i top = _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)), 24);
-    __m512i bits = _mm512_and_si512(_mm512_srai_epi32(top, 4), _mm512_set1_epi32((int)0x87f00000));
-    vec value = _mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(0x1p120f));
-    __mmask16 nan = _mm512_cmpeq_epi32_mask(_mm512_slli_epi32(top, 1), _mm512_set1_epi32((int)0xfe000000));
-    return _mm512_mask_mov_ps(value, nan, _mm512_set1_ps(__builtin_nanf("")));
-}
-
-// E8M0: 2^(e - 127); 255 is NaN
-inline vec from_e8m0(const uint8_t* p) {
-    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)), bits = _mm512_slli_epi32(e, 23);
-    bits = _mm512_mask_mov_epi32(bits, _mm512_testn_epi32_mask(e, e), _mm512_set1_epi32(0x00400000));
-    __mmask16 nan = _mm512_cmpeq_epi32_mask(e, _mm512_set1_epi32(255));
-    return _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, nan, _mm512_set1_epi32(0x7fc00000)));
-}
-
-// 32 nibbles as table entries: the low and the high ones of 16 bytes
-inline void from_nibbles(const uint8_t* p, vec table, vec& low, vec& high) {
-    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p));
-    low = _mm512_permutexvar_ps(bytes, table);
-    high = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table);
-}
-
-// p[0] in the lower 8 lanes, p[1] in the upper
-inline vec halves(const float* p) {
-    const __m512i lane = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    const __m128 two = _mm_castsi128_ps(_mm_loadl_epi64((const __m128i*)p));
-    return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(two));
-}
-
-constexpr int accumulators = 20;  // that a tile of linear holds in registers
-constexpr int max_tile = 8;       // rows of x in a tile
+constexpr int max_tiles = 2;       // at once
+constexpr int max_rows = 8;        // of x at once; fewer where a format's scales need registers too
+constexpr int max_rows_scaled = 6;
 
 }  // namespace acctax::ISA

@@ -49,6 +49,12 @@ inline float from_bits(uint32_t bits) {
     return value;
 }
 
+inline float largest(const vec& a) {
+    float most = -__builtin_inff();
+    for (float l : a.lane) most = l > most ? l : most;
+    return most;
+}
+
 // 2^n for whole n in [-126, 127]
 inline vec pow2(const vec& n) {
     return each([&](int i) {
@@ -61,43 +67,64 @@ inline vec from_bf16(const uint16_t* p) {
     return each([&](int i) { return from_bits((uint32_t)p[i] << 16); });
 }
 
-// 32 bf16 as their even and their odd elements
-inline void from_bf16_pairs(const uint16_t* p, vec& even, vec& odd) {
-    even = each([&](int i) { return from_bits((uint32_t)p[2 * i] << 16); });
-    odd = each([&](int i) { return from_bits((uint32_t)p[2 * i + 1] << 16); });
+// rounds to nearest even
+inline void store(uint16_t* p, const vec& a) {
+    for (int i = 0; i < 16; i++) {
+        uint32_t bits;
+        std::memcpy(&bits, &a.lane[i], 4);
+        p[i] = a.lane[i] == a.lane[i] ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fc0;
+    }
 }
 
-inline vec from_int8(const int8_t* p) {
-    return each([&](int i) { return (float)p[i]; });
+// 16 words of 32 bits: what the packed weights of 16 output features come in
+struct words {
+    uint32_t lane[16];
+};
+
+template <class F>
+inline words each_word(F f) {
+    words r;
+    for (int i = 0; i < 16; i++) r.lane[i] = f(i);
+    return r;
 }
 
-// E4M3: its bits, moved under f32's, are the value times 2^-120, subnormals included; 0x7f is NaN
-inline vec from_fp8(const uint8_t* p) {
-    return each([&](int i) {
-        uint32_t sign = (uint32_t)(p[i] & 0x80) << 24, rest = p[i] & 0x7f;
-        return rest == 0x7f ? __builtin_nanf("") : from_bits(sign | rest << 20) * 0x1p120f;
-    });
+inline words load_words(const void* p) {
+    words a;
+    std::memcpy(a.lane, p, sizeof a.lane);
+    return a;
+}
+inline words widen_bytes(const uint8_t* p) {
+    return each_word([&](int i) { return p[i]; });
+}
+inline words shift_left(const words& a, int n) {
+    return each_word([&](int i) { return a.lane[i] << n; });
+}
+inline words shift_right(const words& a, int n) {
+    return each_word([&](int i) { return a.lane[i] >> n; });
+}
+inline words masked(const words& a, uint32_t mask) {
+    return each_word([&](int i) { return a.lane[i] & mask; });
+}
+inline words either(const words& a, const words& b) {
+    return each_word([&](int i) { return a.lane[i] | b.lane[i]; });
+}
+inline vec as_float(const words& a) {
+    return each([&](int i) { return from_bits(a.lane[i]); });
+}
+inline words as_words(const vec& a) { return load_words(a.lane); }
+inline vec to_float(const words& a) {
+    return each([&](int i) { return (float)(int32_t)a.lane[i]; });
+}
+inline vec look_up(const vec& table, const words& a) {  // by the lowest 4 bits
+    return each([&](int i) { return table.lane[a.lane[i] & 15]; });
+}
+// b where a is `value`, else c
+inline vec where_equal(const words& a, uint32_t value, const vec& b, const vec& c) {
+    return each([&](int i) { return a.lane[i] == value ? b.lane[i] : c.lane[i]; });
 }
 
-// E8M0: 2^(e - 127); 255 is NaN
-inline vec from_e8m0(const uint8_t* p) {
-    return each([&](int i) {
-        return from_bits(p[i] == 255 ? 0x7fc00000 : p[i] == 0 ? 0x00400000 : (uint32_t)p[i] << 23);
-    });
-}
-
-// 32 nibbles as table entries: the low and the high ones of 16 bytes
-inline void from_nibbles(const uint8_t* p, const vec& table, vec& low, vec& high) {
-    low = each([&](int i) { return table.lane[p[i] & 15]; });
-    high = each([&](int i) { return table.lane[p[i] >> 4]; });
-}
-
-// p[0] in the lower 8 lanes, p[1] in the upper
-inline vec halves(const float* p) {
-    return each([&](int i) { return p[i / 8]; });
-}
-
-constexpr int accumulators = 4;  // that a tile of linear holds in registers
-constexpr int max_tile = 4;       // rows of x in a tile
+constexpr int max_tiles = 1;       // at once
+constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
+constexpr int max_rows_scaled = 2;
 
 }  // namespace acctax::ISA

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from acctax import ops
-from tests.ops.packed import random_packed
+from tests.ops.packed import linear, packed, random_packed
 
 DTYPES = [torch.float32, torch.bfloat16]
 
@@ -24,8 +24,8 @@ def test_rms_norm(backend, random, H, dtype, with_residual):
 def gated(gate, up, activation):
     """act(gate) * up by the linear op: each element is a row of one, times a weight of one."""
     x = torch.stack([gate.flatten(), up.flatten()], 1)
-    one = torch.ones(1, 1)
-    return ops.linear(x, one, None, None, "fp32", 0, activation=activation).view(gate.shape)
+    one = packed("fp32", 1, 1, torch.ones(1, 1))
+    return linear(x, one, activation=activation).view(gate.shape)
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
@@ -56,9 +56,9 @@ def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads
     gate_up = random(37, 2 * 1530).to(dtype)
     run = [
         lambda rows: ops.rms_norm(x[rows], weight, 1e-5, residual[rows]),
-        lambda rows: ops.linear(x[rows], *w.arguments, norm=weight, eps=1e-5),
-        lambda rows: ops.linear(gate_up[rows], *w.arguments, activation="silu"),
-        lambda rows: ops.linear(gate_up[rows], *w.arguments, activation="gelu_tanh"),
+        lambda rows: linear(x[rows], w, norm=weight, eps=1e-5),
+        lambda rows: linear(gate_up[rows], w, activation="silu"),
+        lambda rows: linear(gate_up[rows], w, activation="gelu_tanh"),
     ]
     for op in run:
         torch.set_num_threads(1)
@@ -71,8 +71,8 @@ def test_a_row_is_bitwise_the_same_for_every_M_and_thread_count(backend, threads
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_linear_norms_x_as_rms_norm_does(backend, random, dtype):
     w, x, weight = random_packed("int8", 20, 96), random(3, 96).to(dtype), random(96)
-    y = ops.linear(x, *w.arguments, norm=weight, eps=1e-5, float_out=True)
-    assert torch.equal(y, ops.linear(ops.rms_norm(x, weight, 1e-5), *w.arguments, float_out=True))
+    y = linear(x, w, norm=weight, eps=1e-5, float_out=True)
+    assert torch.equal(y, linear(ops.rms_norm(x, weight, 1e-5), w, float_out=True))
 
 
 def test_nan_stays_in_its_row(backend, random):

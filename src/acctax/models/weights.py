@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from acctax import ops
 from acctax.config import Recipe, Rule
 from acctax.errors import ConfigError
 from acctax.models.checkpoint import Checkpoint
 from acctax.quant import recipes, registry
 from acctax.quant.packed import PackedWeight
 from acctax.quant.stack import stack
+from acctax.quant.tiles import TiledWeight, runnable
 
 STORED = {torch.bfloat16: "bf16", torch.float32: "fp32"}  # the format of what no rule names
 
@@ -19,7 +21,7 @@ STORED = {torch.bfloat16: "bf16", torch.float32: "fp32"}  # the format of what n
 class Linear:
     """One module, or several that read the same x: stacked into one weight where their formats allow it."""
 
-    weights: list[PackedWeight]
+    weights: list[TiledWeight | PackedWeight]
     biases: list[Tensor | None]  # [N] f32
     stored: dict[str, int]  # component → bytes as each module stores them, its bias included
 
@@ -114,7 +116,7 @@ class _Reader:
         matrices = [self._matrix(name) for name in names]
         biases = [self.tensor(f"{name}.bias").float() if bias else None for name in names]
         rules = [self.rules[name] or Rule(name, STORED[self.dtype]) for name in names]
-        key = tuple((name, rule.format, rule.group) for name, rule in zip(names, rules))
+        key = (ops.backend() == "reference", *((name, rule.format, rule.group) for name, rule in zip(names, rules)))
         linear = self.checkpoint.packed.get(key)
         if linear is None:
             parts = [
@@ -141,6 +143,6 @@ def _joined(modules: tuple[str, ...], parts: list[PackedWeight], biases: list[Te
         for module, part, bias in zip(modules, parts, biases)
     }
     whole = stack(parts) if len(parts) > 1 else None
-    if whole is None:
-        return Linear(parts, biases, stored)
-    return Linear([whole], [None if biases[0] is None else torch.cat(biases)], stored)
+    if whole is not None:
+        parts, biases = [whole], [None if biases[0] is None else torch.cat(biases)]
+    return Linear([runnable(part) for part in parts], biases, stored)

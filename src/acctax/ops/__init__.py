@@ -8,13 +8,14 @@ import torch
 
 from acctax.ops import schema  # noqa: F401  defines torch.ops.acctax.*
 from acctax.ops.native import backend, load
-from acctax.ops.reference import register_unpack, unpack
+from acctax.ops.reference import register_format, unpack
 
 rms_norm = torch.ops.acctax.rms_norm.default
 linear = torch.ops.acctax.linear.default
+tiled_linear = torch.ops.acctax.tiled_linear.default
 attend = torch.ops.acctax.attend.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "attend", "backend", "linear", "load", "read_checksum", "register_unpack", "rms_norm", "unpack",
+    "attend", "backend", "linear", "load", "read_checksum", "register_format", "rms_norm", "tiled_linear", "unpack",
 ]  # fmt: skip

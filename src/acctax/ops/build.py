@@ -18,7 +18,7 @@ from acctax.paths import cache_dir, kernels_dir
 _FLAGS = ["-std=c++20", "-O2", "-ftree-vectorize", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-w"]
 _AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"]
 _ISA_FLAGS = {
-    "kernels_avx512bf16": [*_AVX512, "-mavx512bf16"],
+    "kernels_avx512bf16": [*_AVX512, "-mavx512bf16", "-mavx512vbmi", "-mavx512vnni"],
     "kernels_avx512": _AVX512,
     "kernels_avx2": ["-mavx2", "-mfma"],
 }

@@ -3,6 +3,7 @@
 import ctypes
 import sys
 import warnings
+from functools import partial
 
 import torch
 
@@ -63,7 +64,7 @@ def _cover(wanted: bool) -> None:
         _covers = torch.library.Library("acctax", "IMPL")
         with warnings.catch_warnings():  # torch warns that a kernel is overridden: it is meant to be
             warnings.simplefilter("ignore")
-            for name in SCHEMAS:
+            for name in filter(partial(hasattr, reference), SCHEMAS):
                 _covers.impl(name, getattr(reference, name), "CPU", allow_override=True)
     elif not wanted:
         _covers = None  # its registrations go with it

@@ -15,13 +15,17 @@ from torch import Tensor
 Unpack = Callable[[Tensor, Tensor | None, Tensor | None, int, int], Tensor]
 
 _unpack: dict[str, Unpack] = {}
+_activations: dict[str, Callable[[Tensor], Tensor]] = {}
 
 _ACTIVATIONS = {"silu": F.silu, "gelu_tanh": partial(F.gelu, approximate="tanh")}
 
 
-def register_unpack(format: str, fn: Unpack) -> None:
-    """Lets `linear` read `format`: fn(codes, scales, global_scale, group, K) -> f32 [N, K]."""
-    _unpack[format] = fn
+def register_format(format: str, unpack: Unpack, activations: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+    """Lets `linear` read `format`: unpack(codes, scales, global_scale, group, K) -> f32 [N, K].
+
+    activations: [M, K] f32 -> [M, K] f32, for a format that rounds what its weights are multiplied with.
+    """
+    _unpack[format], _activations[format] = unpack, activations
 
 
 def unpack(
@@ -69,8 +73,8 @@ def linear(
         x = _gated(x, activation)
     weight = unpack(codes, scales, global_scale, format, group, x.shape[1])
     y = torch.empty(len(x), len(weight))
-    for m, row in enumerate(x):
-        y[m] = torch.mv(weight, row.float().clone())  # a copy: BLAS sums differently at another alignment
+    for m, row in enumerate(_activations[format](x.float())):
+        y[m] = torch.mv(weight, row.clone())  # a copy: BLAS sums differently at another alignment
     if bias is not None:
         y = y + bias
     if residual is not None:
@@ -94,12 +98,13 @@ def attend(
     """Norms and rotates q and k, appends k and v to the caches, and attends causally over the cache.
 
     qkv [M, (H + 2*Hkv)*D]: q, k and v side by side; q_norm, k_norm [D] f32, RMS norms applied per head before
-    the rotary; cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); k_cache, v_cache [Hkv, max_len, D].
+    the rotary; cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); v_cache [Hkv, max_len, D]; k_cache
+    [Hkv, blocks, D, 16], the key of position p in column p % 16 of block p // 16, as many blocks as max_len needs.
     New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p; window 0: 0..p.
     Returns [M, H*D] in qkv.dtype. Raises RuntimeError when the rows do not fit into the cache.
     """
     M = qkv.shape[0]
-    Hkv, max_len, D = k_cache.shape
+    Hkv, max_len, D = v_cache.shape
     q, k, v = qkv.split((qkv.shape[1] - 2 * Hkv * D, Hkv * D, Hkv * D), dim=1)
     if position < 0 or position + M > max_len or position + M > len(cos):
         end = position + M - 1
@@ -112,14 +117,16 @@ def attend(
         _rotated(_head_normed(t.float().reshape(M, -1, D), norm, eps), cos[rows, None], sin[rows, None])
         for t, norm in ((q, q_norm), (k, k_norm))
     )  # [M, H, D], [M, Hkv, D] f32
-    k_cache[:, rows] = new_k.transpose(0, 1).to(k_cache.dtype)
+    positions = torch.arange(position, position + M)
+    k_cache[:, positions // 16, :, positions % 16] = new_k.to(k_cache.dtype)
     v_cache[:, rows] = v.reshape(M, Hkv, D).transpose(0, 1)
 
+    all_keys = k_cache.transpose(2, 3).flatten(1, 2)  # [Hkv, 16 · blocks, D]
     out = torch.empty(M, q.shape[1] * D, dtype=v.dtype)
     for m in range(M):
         end = position + m + 1
         seen = slice(max(0, end - window) if window else 0, end)
-        keys, values = k_cache[:, None, seen].float(), v_cache[:, None, seen].float()  # [Hkv, 1, L, D]
+        keys, values = all_keys[:, None, seen].float(), v_cache[:, None, seen].float()  # [Hkv, 1, L, D]
         scores = _tree_sum(q[m].view(Hkv, -1, 1, D) * keys) * scale  # [Hkv, H/Hkv, L]
         weights = _by_row(torch.exp, scores - scores.amax(-1, keepdim=True))
         mixed = _tree_sum((weights[..., None] * values).transpose(-1, -2))  # [Hkv, H/Hkv, D]

@@ -60,6 +60,17 @@ class Format:
         """weight [N, K] -> codes, scales, global scale, in the layout that the linear op reads."""
         raise NotImplementedError
 
+    def activations(self, x: Tensor) -> Tensor:
+        """x [M, K] f32 as it enters the product: for a format that rounds it too, and whose name says so."""
+        return x
+
+    def words(self, weight: PackedWeight) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+        """What `tiles` lays out for a kernel: codes as words, int32 [N, words], block scales [N, spans], row scales [N].
+
+        None: no kernel reads this weight, the reference serves.
+        """
+        return None
+
     def unpack(
         self, codes: Tensor, scales: Tensor | None, global_scale: Tensor | None, group: int, width: int
     ) -> Tensor:

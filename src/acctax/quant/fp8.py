@@ -2,6 +2,7 @@ import torch
 
 from acctax.quant.format import SMALLEST_SCALE, Format, absmax, by_rows
 from acctax.quant.registry import register
+from acctax.quant.tiles import words_of_bytes
 
 LARGEST = 448.0
 
@@ -20,6 +21,9 @@ class FP8(Format):
             return (rows.float() / scales).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
 
         return by_rows(to_e4m3, weight, scales), scales.squeeze(1), None
+
+    def words(self, weight):
+        return words_of_bytes(weight.codes.view(torch.uint8)), None, weight.scales
 
     def unpack(self, codes, scales, global_scale, group, width):
         return codes.float() * scales[:, None]

@@ -3,6 +3,7 @@ import torch
 from acctax.quant import nibbles
 from acctax.quant.format import SMALLEST_SCALE, Format, absmax, by_rows
 from acctax.quant.registry import register
+from acctax.quant.tiles import words_of_nibbles
 
 
 @register("int4")
@@ -24,6 +25,11 @@ class Int4(Format):
             return nibbles.pack((steps.round().clamp(-8, 7) + 8).flatten(1))
 
         return by_rows(to_int4, weight, scales), scales, None
+
+    def words(self, weight):
+        if weight.group % 8:
+            return None
+        return words_of_nibbles(weight.codes), weight.scales, None
 
     def unpack(self, codes, scales, global_scale, group, width):
         steps = nibbles.look_up(codes, torch.arange(-8.0, 8.0))

@@ -3,6 +3,7 @@ import torch
 from acctax.quant import e2m1
 from acctax.quant.format import Format, absmax, by_rows
 from acctax.quant.registry import register
+from acctax.quant.tiles import words_of_nibbles
 
 _BIAS = 127
 
@@ -30,6 +31,9 @@ class MXFP4(Format):
             return e2m1.encode((blocks / _decode(scales)[..., None]).flatten(1))
 
         return by_rows(to_e2m1, weight, scales), scales, None
+
+    def words(self, weight):
+        return words_of_nibbles(weight.codes), weight.scales, None
 
     def unpack(self, codes, scales, global_scale, group, width):
         return (e2m1.decode(codes).unflatten(1, (-1, group)) * _decode(scales)[..., None]).flatten(1)

@@ -4,6 +4,7 @@ from acctax.errors import ConfigError
 from acctax.quant import nibbles
 from acctax.quant.format import Format, absmax, by_rows
 from acctax.quant.registry import register
+from acctax.quant.tiles import words_of_nibbles
 
 # Quantiles of a Gaussian scaled to [-1, 1] (QLoRA, appendix E), as bitsandbytes stores them.
 VALUES = torch.tensor(
@@ -46,6 +47,12 @@ class NF4(Format):
 
         codes = by_rows(to_nf4, blocks, scales).flatten()
         return codes[: weight.numel() // 2].contiguous(), scales.squeeze(1), None
+
+    def words(self, weight):
+        N, K = weight.shape
+        if K % 64:
+            return None
+        return words_of_nibbles(weight.codes.view(N, K // 2), high_first=True), weight.scales.view(N, K // 64), None
 
     def unpack(self, codes, scales, global_scale, group, width):
         low_first = nibbles.look_up(codes, VALUES)  # [N * K]

@@ -3,6 +3,7 @@ import torch
 from acctax.quant import e2m1
 from acctax.quant.format import SMALLEST_SCALE, Format, absmax, by_rows
 from acctax.quant.registry import register
+from acctax.quant.tiles import words_of_nibbles
 
 _E4M3_LARGEST = 448.0
 _E4M3_SMALLEST = 2.0**-9
@@ -30,6 +31,10 @@ class NVFP4(Format):
             return e2m1.encode((blocks / (scales.float() * global_scale)[..., None]).flatten(1))
 
         return by_rows(to_e2m1, weight, scales), scales, global_scale
+
+    def words(self, weight):
+        row_scales = weight.global_scale.expand(weight.shape[0])
+        return words_of_nibbles(weight.codes), weight.scales.view(torch.uint8), row_scales
 
     def unpack(self, codes, scales, global_scale, group, width):
         block_scales = scales.float() * global_scale.reshape(-1, 1)  # one, or one a row

@@ -15,7 +15,7 @@ def register(name: str):
             raise ValueError(f"two weight formats are called {name}")
         cls.name = name
         _FORMATS[name] = cls()
-        ops.register_unpack(name, _FORMATS[name].unpack)
+        ops.register_format(name, _FORMATS[name].unpack, _FORMATS[name].activations)
         return cls
 
     return decorate
