@@ -1,8 +1,12 @@
 // Rotary, cache append and causal attention. A row's result depends on the cache's rows up to its own, summed in
 // ascending order, never on M: rows are taken together only where they read the same keys and values.
 //
-// Keys are cached in blocks of 16 positions, [Hkv][blocks][D][16]: a register holds one element of 16 keys, and a
-// query's 16 scores need no reduction. Values are cached as rows, [Hkv][max_len][D].
+// Keys are cached in blocks of 16 positions and in words of 32 bits, [Hkv][blocks][words][16]: a register holds one
+// word, one or two elements, of 16 keys, and a query's 16 scores need no reduction. Values are cached as rows,
+// [Hkv][max_len][D].
+
+template <class T>
+constexpr int64_t pack = 4 / sizeof(T);  // elements in a word
 
 template <class T>
 const float* normed(const T* x, const float* weight, const Attend& a, float* out) {
@@ -44,8 +48,9 @@ void append_as(const Attend& a) {
         const T *k = q + a.H * a.D, *v = k + a.Hkv * a.D;
         for (int64_t h = 0; h < a.Hkv; h++) {
             rotate(normed(k + h * a.D, a.k_norm, a, head), a, position, key);
-            T* column = (T*)a.k_cache + (h * a.blocks + position / 16) * a.D * 16 + position % 16;
-            for (int64_t i = 0; i < a.D; i++) column[i * 16] = key[i];
+            T* block = (T*)a.k_cache + (h * a.blocks + position / 16) * a.D * 16;
+            for (int64_t i = 0; i < a.D; i += pack<T>)
+                std::memcpy(block + i * 16 + position % 16 * pack<T>, key + i, 4);
             std::memcpy((T*)a.v_cache + (h * a.max_len + position) * a.D, v + h * a.D, a.D * sizeof(T));
         }
     }
@@ -83,19 +88,18 @@ struct Rows {
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++)
                 for (vec& p : part[r]) p = zero();
-            int64_t i = 0;
-            for (; i + 4 <= a.D; i += 4)
-#pragma GCC unroll 4
-                for (int j = 0; j < 4; j++) {
-                    const vec key = load_row(keys + (i + j) * 16, 16);
+            for (int64_t i = 0; i < a.D; i += 4)
+#pragma GCC unroll 2
+                for (int j = 0; j < 4; j += 2) {
+                    if (i + j == a.D) break;  // D is even
+                    vec even, odd;
+                    load_32(keys + (i + j) * 16, even, odd);  // two words of f32, or one of bf16
 #pragma GCC unroll 8
-                    for (int r = 0; r < R; r++) part[r][j] = fma(set1(q[r][i + j]), key, part[r][j]);
+                    for (int r = 0; r < R; r++) {
+                        part[r][j] = fma(set1(q[r][i + j]), even, part[r][j]);
+                        part[r][j + 1] = fma(set1(q[r][i + j + 1]), odd, part[r][j + 1]);
+                    }
                 }
-            for (; i < a.D; i++) {
-                const vec key = load_row(keys + i * 16, 16);
-#pragma GCC unroll 8
-                for (int r = 0; r < R; r++) part[r][0] = fma(set1(q[r][i]), key, part[r][0]);
-            }
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
                 const int64_t l = origin + at;
@@ -121,6 +125,14 @@ struct Rows {
         return sum(total);
     }
 
+    // `count` elements of a value in J registers: 32 in two, 64 in four, or what is left in one.
+    template <int J>
+    static void load_value(const T* p, int64_t count, vec* value) {
+        if constexpr (J == 1) value[0] = load_row(p, count);
+        else
+            for (int j = 0; j < J; j += 2) load_32(p + 16 * j, value[j], value[j + 1]);
+    }
+
     // The values' columns from i on, 16 * J of them, mixed: first the keys that only the earlier rows see, then
     // those that all do, then those that only the later ones see.
     template <int J>
@@ -128,32 +140,36 @@ struct Rows {
         const T* values = (const T*)a.v_cache + kv_head() * a.max_len * a.D + i;
         const int64_t n = a.D - i, common = start[R - 1], last = end[0] > common ? end[0] : common;
         vec acc[R][J];
-        auto add_key = [&](int r, int64_t l) __attribute__((always_inline)) {
+        auto add_key = [&](int r, int64_t l, const vec* value) __attribute__((always_inline)) {
             const vec weight = set1(scores[r * stride + l - origin]);
-            for (int j = 0; j < J; j++)
-                acc[r][j] = fma(weight, load_row(values + l * a.D + 16 * j, J > 1 ? 16 : n), acc[r][j]);
+#pragma GCC unroll 4
+            for (int j = 0; j < J; j++) acc[r][j] = fma(weight, value[j], acc[r][j]);
         };
+        vec value[J];
 #pragma GCC unroll 8
         for (int r = 0; r < R; r++) {
             for (vec& sum : acc[r]) sum = zero();
-            for (int64_t l = start[r]; l < common && l < end[r]; l++) add_key(r, l);
+            for (int64_t l = start[r]; l < common && l < end[r]; l++) {
+                load_value<J>(values + l * a.D, n, value);
+                add_key(r, l, value);
+            }
         }
         for (int64_t l = common; l < last; l++) {
-            vec value[J];
-#pragma GCC unroll 4
-            for (int j = 0; j < J; j++) value[j] = load_row(values + l * a.D + 16 * j, J > 1 ? 16 : n);
+            load_value<J>(values + l * a.D, n, value);
 #pragma GCC unroll 8
-            for (int r = 0; r < R; r++) {
-                const vec weight = set1(scores[r * stride + l - origin]);
-#pragma GCC unroll 4
-                for (int j = 0; j < J; j++) acc[r][j] = fma(weight, value[j], acc[r][j]);
-            }
+            for (int r = 0; r < R; r++) add_key(r, l, value);
         }
 #pragma GCC unroll 8
         for (int r = 0; r < R; r++) {
-            for (int64_t l = last; l < end[r]; l++) add_key(r, l);
+            for (int64_t l = last; l < end[r]; l++) {
+                load_value<J>(values + l * a.D, n, value);
+                add_key(r, l, value);
+            }
             T* y = (T*)a.y + ((m0 + r) * a.H + h) * a.D + i;
-            for (int j = 0; j < J; j++) store_row(y + 16 * j, div(acc[r][j], set1(whole[r])), n - 16 * j);
+            for (vec& sum : acc[r]) sum = div(sum, set1(whole[r]));
+            if constexpr (J == 1) store_row(y, acc[r][0], n);
+            else
+                for (int j = 0; j < J; j += 2) store_32(y + 16 * j, acc[r][j], acc[r][j + 1]);
         }
     }
 
@@ -163,6 +179,7 @@ struct Rows {
         for (int r = 0; r < R; r++) whole[r] = weigh(r, whole[r]);
         int64_t i = 0;
         for (; i + 64 <= a.D; i += 64) mix<4>(i, whole);
+        for (; i + 32 <= a.D; i += 32) mix<2>(i, whole);
         for (; i < a.D; i += 16) mix<1>(i, whole);
     }
 };

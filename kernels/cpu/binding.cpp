@@ -41,13 +41,16 @@ const float* floats(const Optional& t, int64_t numel, const char* what) {
     return (const float*)data(t);
 }
 
-Tensor matrix(int64_t rows, int64_t columns, Type type) {
-    const int64_t sizes[] = {rows, columns}, strides[] = {columns, 1};
-    const int32_t dtype = type == Type::f32 ? aoti_torch_dtype_float32() : aoti_torch_dtype_bfloat16();
+Tensor empty(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype) {
     AtenTensorHandle handle;
     STABLE_TORCH_ERROR_CODE_CHECK(
-        aoti_torch_empty_strided(2, sizes, strides, dtype, aoti_torch_device_type_cpu(), 0, &handle));
+        aoti_torch_empty_strided(dims, sizes, strides, dtype, aoti_torch_device_type_cpu(), 0, &handle));
     return Tensor(handle);
+}
+
+Tensor matrix(int64_t rows, int64_t columns, Type type) {
+    const int64_t sizes[] = {rows, columns}, strides[] = {columns, 1};
+    return empty(2, sizes, strides, type == Type::f32 ? aoti_torch_dtype_float32() : aoti_torch_dtype_bfloat16());
 }
 
 // f(begin, end) over [0, count), on as many threads as the work of one item is worth
@@ -68,16 +71,16 @@ Format format_of(const std::string& name) {
 
 // What the tiles hold must be what N and K need.
 void check_tiles(Linear& a, const Tensor& codes, const Optional& scales, int64_t group) {
-    const int64_t tiles = (a.N + lanes - 1) / lanes, width = per_word(a.format), fixed = fixed_span(a.format);
+    const int64_t tiles = (a.N + tile_width - 1) / tile_width, width = per_word(a.format), fixed = fixed_span(a.format);
     a.words = (a.K + width - 1) / width, a.span_words = a.words, a.spans = 1;
-    check(codes, ScalarType::Int, tiles * a.words * lanes, "tiled_linear: codes");
+    check(codes, ScalarType::Int, tiles * a.words * tile_width, "tiled_linear: codes");
     if (!scale_bytes(a.format)) return;
     const int64_t span = fixed ? fixed * width : group;
     STD_TORCH_CHECK(span > 0 && span % width == 0 && a.K % span == 0, "tiled_linear: K must be whole blocks of ", span,
                     ", not ", a.K);
     a.span_words = span / width, a.spans = a.K / span;
     STD_TORCH_CHECK(scales, "tiled_linear: scales are missing");
-    check(*scales, ScalarType::Byte, tiles * a.spans * lanes * scale_bytes(a.format), "tiled_linear: scales");
+    check(*scales, ScalarType::Byte, tiles * a.spans * tile_width * scale_bytes(a.format), "tiled_linear: scales");
 }
 
 // x before the product: normed, or act(gate) * up of its two halves; in its own type, in memory of this thread.
@@ -112,7 +115,7 @@ Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales
     a.M = x.size(0), a.N = rows, a.K = x.size(1) / (gate ? 2 : 1);
     STD_TORCH_CHECK(a.K > 0 && a.N >= 0, "tiled_linear: no weight is ", a.N, " x ", a.K);
     check_tiles(a, codes, scales, group);
-    a.row_scales = floats(row_scales, (a.N + lanes - 1) / lanes * lanes, "tiled_linear: row_scales");
+    a.row_scales = floats(row_scales, (a.N + tile_width - 1) / tile_width * tile_width, "tiled_linear: row_scales");
     if (residual) check(*residual, x.scalar_type(), a.M * a.N, "tiled_linear: residual");
     a.x = prepared(a, x, floats(norm, a.K, "tiled_linear: norm"), (float)eps, activation);
     a.codes = codes.const_data_ptr(), a.scales = data(scales);
@@ -125,8 +128,7 @@ Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales
     void* packed = scratch.of(a.M * a.packed_stride);
     k.pack_x(a, packed);
     a.packed_x = packed;
-    constexpr int64_t features = linear_chunk * lanes;
-    in_threads((a.N + features - 1) / features, features * a.K * a.M,
+    in_threads((a.N + tile_width - 1) / tile_width, tile_width * a.K * a.M,
                [&](int64_t begin, int64_t end) { k.linear(a, begin, end); });
     return y;
 }
@@ -147,8 +149,8 @@ Tensor rms_norm(Tensor x, Tensor weight, double eps, Optional residual) {
 Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor cos, Tensor sin, Tensor k_cache,
               Tensor v_cache, int64_t position, double scale, int64_t window) {
     STD_TORCH_CHECK(qkv.dim() == 2 && qkv.is_contiguous(), "attend: qkv must be a contiguous [M, (H+2*Hkv)*D]");
-    STD_TORCH_CHECK(k_cache.dim() == 4 && v_cache.dim() == 3,
-                    "attend: the caches must be [Hkv, blocks, D, 16] and [Hkv, max_len, D]");
+    STD_TORCH_CHECK(k_cache.dim() == 5 && v_cache.dim() == 3,
+                    "attend: the caches must be [Hkv, blocks, words, 16, D / words] and [Hkv, max_len, D]");
     Attend a{};
     a.type = type_of(qkv, "attend");
     a.M = qkv.size(0), a.width = qkv.size(1), a.Hkv = v_cache.size(0), a.max_len = v_cache.size(1), a.D = v_cache.size(2);
@@ -181,6 +183,28 @@ Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor c
     return y;
 }
 
+Tensor argmax(Tensor logits) {
+    STD_TORCH_CHECK(logits.dim() == 2 && logits.size(1) > 0 && logits.is_contiguous(),
+                    "argmax: needs a contiguous [M, vocab]");
+    check(logits, ScalarType::Float, logits.numel(), "argmax: logits");
+    const int64_t M = logits.size(0), n = logits.size(1);
+    const int64_t stride = 1;
+    Tensor found = empty(1, &M, &stride, aoti_torch_dtype_int64());
+    const auto* x = (const float*)logits.const_data_ptr();
+    auto* out = (int64_t*)found.mutable_data_ptr();
+    in_threads(M, n, [&](int64_t begin, int64_t end) {
+        for (int64_t m = begin; m < end; m++) out[m] = kernels().argmax(x + m * n, n);
+    });
+    return found;
+}
+
+int64_t pick(Tensor weights, double u) {
+    check(weights, ScalarType::Float, weights.numel(), "pick: weights");
+    const int64_t found = kernels().pick((const float*)weights.const_data_ptr(), weights.numel(), u);
+    STD_TORCH_CHECK(found >= 0, "pick: no weight is above 0");
+    return found;
+}
+
 int64_t read_checksum(Tensor buffer) {
     const bool words_of_bytes = buffer.scalar_type() == ScalarType::Byte && buffer.numel() % 8 == 0;
     STD_TORCH_CHECK(words_of_bytes && buffer.is_contiguous(),
@@ -198,5 +222,7 @@ STABLE_TORCH_LIBRARY_IMPL(acctax, CPU, m) {
     m.impl("tiled_linear", TORCH_BOX(&tiled_linear));
     m.impl("rms_norm", TORCH_BOX(&rms_norm));
     m.impl("attend", TORCH_BOX(&attend));
+    m.impl("argmax", TORCH_BOX(&argmax));
+    m.impl("pick", TORCH_BOX(&pick));
     m.impl("read_checksum", TORCH_BOX(&read_checksum));
 }

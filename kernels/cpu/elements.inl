@@ -13,6 +13,16 @@ inline vec load_row(const T* p, int64_t n) {
     else return from_bf16(p);
 }
 
+// 32 elements in two registers, in the order that costs least; store_32 puts them back.
+inline void load_32(const float* p, vec& first, vec& second) { first = load(p), second = load(p + 16); }
+inline void load_32(const uint16_t* p, vec& first, vec& second) { load_pairs(p, first, second); }
+inline void store_32(float* p, vec first, vec second) { store(p, first), store(p + 16, second); }
+inline void store_32(uint16_t* p, vec first, vec second) {
+    uint16_t even[16], odd[16];
+    store(even, first), store(odd, second);
+    for (int i = 0; i < 16; i++) p[2 * i] = even[i], p[2 * i + 1] = odd[i];
+}
+
 template <class T>
 inline void store_row(T* p, vec a, int64_t n) {
     if (n >= 16) return store(p, a);

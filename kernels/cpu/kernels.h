@@ -16,7 +16,7 @@ namespace acctax {
 enum class Format { fp32, bf16, fp8, int8, int4, nvfp4, mxfp4, nf4, nvfp4_a8, unknown };
 enum class Type { f32, bf16 };
 
-constexpr int64_t lanes = 16;  // output features of a tile
+constexpr int64_t lanes = 16, tile_width = 32;  // output features of a register, of a tile
 
 // Weights in a word of 32 bits, along K.
 constexpr int per_word(Format f) {
@@ -43,16 +43,16 @@ constexpr int fixed_span(Format f) {
     }
 }
 
-// y [M,N] = x [M,K] @ W.T + bias + residual, W in tiles of 16 output features (quant/tiles.py).
+// y [M,N] = x [M,K] @ W.T + bias + residual, W in tiles of 32 output features (quant/tiles.py).
 struct Linear {
     Format format;
     Type x_type, y_type;
     int64_t M, N, K;
     int64_t words, spans, span_words;  // along K: words of codes; spans under one scale, and the words of each
     const void* x;
-    const void* codes;        // [tiles, words, 16] words of 32 bits
-    const void* scales;       // [tiles, spans, 16] in the format's own type, or null
-    const float* row_scales;  // [tiles * 16] or null
+    const void* codes;        // [tiles, words, 32] words of 32 bits
+    const void* scales;       // [tiles, spans, 32] in the format's own type, or null
+    const float* row_scales;  // [tiles * 32] or null
     const float* bias;        // [N] or null
     const void* residual;     // [M,N] in x_type or null
     void* y;
@@ -83,25 +83,25 @@ struct Attend {
     const void* qkv;                   // [M,width], width = (H+2*Hkv)*D: q, k and v side by side
     const float *q_norm, *k_norm;      // [D] or null
     const float *cos, *sin;            // [max_len,D/2]
-    void* k_cache;                     // [Hkv,blocks,D,16]
+    void* k_cache;                     // [Hkv,blocks,words,16] words of 32 bits
     void* v_cache;                     // [Hkv,max_len,D]
     float* rotated_q;                  // scratch [M,H,D]
     void* y;                           // [M,H*D]
 };
-
-constexpr int64_t linear_chunk = 2;  // tiles: the unit of linear's ranges
 
 // One instruction set's functions. Ranges are half open.
 struct Kernels {
     const char* isa;
     int64_t (*packed_stride)(const Linear&);        // bytes of pack_x's result for each row of x
     void (*pack_x)(const Linear&, void* packed_x);  // x in the order and the type in which linear reads it
-    void (*linear)(const Linear&, int64_t begin, int64_t end);     // chunks of tiles
+    void (*linear)(const Linear&, int64_t begin, int64_t end);     // tiles
     void (*rms_norm)(const RmsNorm&, int64_t begin, int64_t end);  // rows
     void (*gated)(const Gated&, int64_t begin, int64_t end);       // elements
     void (*append)(const Attend&);                                 // fills rotated_q, new rows of the caches
     int64_t attend_rows;                                           // of a head, that attend takes together
     void (*attend)(const Attend&, int64_t begin, int64_t end);     // passes of so many rows, of each H heads
+    int64_t (*argmax)(const float*, int64_t n);
+    int64_t (*pick)(const float* weights, int64_t n, double u);
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 

@@ -9,8 +9,10 @@ namespace {
 #include "linear.inl"
 #include "linear_f32.inl"
 #include "attend.inl"
+#include "vocabulary.inl"
 
-constexpr Kernels table{ISA_NAME, packed_stride, pack_x, linear, rms_norm, gated, append, max_rows_scaled, attend, checksum};
+constexpr Kernels table{ISA_NAME, packed_stride, pack_x,          linear, rms_norm, gated,
+                        append,   max_rows_scaled, attend, argmax, pick,     checksum};
 
 }  // namespace
 }  // namespace acctax::ISA

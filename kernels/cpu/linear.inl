@@ -1,4 +1,4 @@
-// The skinny linear. The 16 lanes of a register are 16 output features, a tile of W; an element of x is
+// The skinny linear. The 16 lanes of a register are 16 output features, half a tile of W; an element of x is
 // broadcast to all of them, so that a sum needs no reduction at its end, and a scale serves 16 weights of K and
 // more. Each weight is decoded once for up to 8 rows of x. An output element is the sum over its own spans of
 // their own sums, both in ascending order of k, whatever M, the rows beside it or the thread is.
@@ -6,6 +6,7 @@
 // The last step for the features from n on, in row m.
 inline void finish(const Linear& a, vec y, int64_t m, int64_t n) {
     const int64_t at = m * a.N + n, rest = a.N - n;
+    if (rest <= 0) return;
     if (a.row_scales) y = mul(y, load(a.row_scales + n));
     if (a.bias) y = add(y, load_row(a.bias + n, rest));
     if (a.residual && a.x_type == Type::f32) y = add(y, load_row((const float*)a.residual + at, rest));
@@ -13,14 +14,14 @@ inline void finish(const Linear& a, vec y, int64_t m, int64_t n) {
     a.y_type == Type::f32 ? store_row((float*)a.y + at, y, rest) : store_row((uint16_t*)a.y + at, y, rest);
 }
 
-// y[m, n] of R tiles from `tile` on, T rows from m0 on
+// y[m, n] of R registers of features from n0 on, T rows from m0 on
 template <class W, int R, int T>
-void tiles(const Linear& a, int64_t tile, int64_t m0) {
+void block(const Linear& a, int64_t n0, int64_t m0) {
     constexpr Format f = W::format;
-    constexpr int64_t span_scales = lanes * scale_bytes(f), ahead = 2048;
-    const int64_t tile_codes = a.words * lanes * 4, tile_scales = a.spans * span_scales;
-    const uint8_t* codes = (const uint8_t*)a.codes + tile * tile_codes;
-    const uint8_t* scales = (const uint8_t*)a.scales + tile * tile_scales;
+    constexpr int64_t ahead = 4096, span_scales = tile_width * scale_bytes(f);
+    const int64_t tile = n0 / tile_width, lane = n0 % tile_width;
+    const uint8_t* codes = (const uint8_t*)a.codes + (tile * a.words * tile_width + lane) * 4;
+    const uint8_t* scales = (const uint8_t*)a.scales + tile * a.spans * span_scales + lane * scale_bytes(f);
     const typename W::X* x[T];
     vec acc[R][T];
 #pragma GCC unroll 8
@@ -41,7 +42,7 @@ void tiles(const Linear& a, int64_t tile, int64_t m0) {
             typename W::Word words[R];
 #pragma GCC unroll 2
             for (int r = 0; r < R; r++) {
-                const uint8_t* p = codes + r * tile_codes + word * lanes * 4;
+                const uint8_t* p = codes + (word * tile_width + r * lanes) * 4;
                 __builtin_prefetch(p + ahead);
                 words[r] = W::load_word(p);
             }
@@ -62,7 +63,7 @@ void tiles(const Linear& a, int64_t tile, int64_t m0) {
         for (int r = 0; r < R; r++) {
             vec scale;
             if constexpr (span_scales != 0) {
-                const uint8_t* p = scales + r * tile_scales + span * span_scales;
+                const uint8_t* p = scales + span * span_scales + r * lanes * scale_bytes(f);
                 __builtin_prefetch(p + ahead / 8);
                 scale = scale_of<f>(p);
             }
@@ -75,32 +76,25 @@ void tiles(const Linear& a, int64_t tile, int64_t m0) {
         }
     }
     for (int t = 0; t < T; t++)
-        for (int r = 0; r < R; r++) finish(a, acc[r][t], m0 + t, (tile + r) * lanes);
+        for (int r = 0; r < R; r++) finish(a, acc[r][t], m0 + t, n0 + r * lanes);
 }
 
-template <class W, int R, int T>
-void tiles_of(const Linear& a, int64_t tile, int64_t m0, int64_t rows) {
-    if (rows == T) return tiles<W, R, T>(a, tile, m0);
-    if constexpr (T > 1) tiles_of<W, R, T - 1>(a, tile, m0, rows);
+template <class W, int T>
+void block_of(const Linear& a, int64_t n0, int64_t m0, int64_t rows) {
+    if (rows == T) return block<W, registers, T>(a, n0, m0);
+    if constexpr (T > 1) block_of<W, T - 1>(a, n0, m0, rows);
 }
 
-// All M rows in passes of about equal height, at most what the registers hold.
-template <class W, int R>
-void all_rows(const Linear& a, int64_t tile) {
-    constexpr int height = scale_bytes(W::format) ? max_rows_scaled : max_rows;
-    for (int64_t m0 = 0, passes = (a.M + height - 1) / height; passes; passes--) {
-        const int64_t rows = (a.M - m0 + passes - 1) / passes;
-        tiles_of<W, R, height>(a, tile, m0, rows);
-        m0 += rows;
-    }
-}
-
+// Tiles, each with all M rows in passes of about equal height, at most what the registers hold.
 template <class W>
 void linear_as(const Linear& a, int64_t begin, int64_t end) {
-    const int64_t count = (a.N + lanes - 1) / lanes, last = end * linear_chunk < count ? end * linear_chunk : count;
-    int64_t tile = begin * linear_chunk;
-    for (; tile + max_tiles <= last; tile += max_tiles) all_rows<W, max_tiles>(a, tile);
-    for (; tile < last; tile++) all_rows<W, 1>(a, tile);
+    constexpr int height = scale_bytes(W::format) ? max_rows_scaled : max_rows;
+    const int64_t passes = (a.M + height - 1) / height;
+    for (int64_t n0 = begin * tile_width; n0 < end * tile_width && n0 < a.N; n0 += registers * lanes)
+        for (int64_t pass = 0; pass < passes; pass++) {
+            const int64_t m0 = pass * a.M / passes;
+            block_of<W, height>(a, n0, m0, (pass + 1) * a.M / passes - m0);
+        }
 }
 
 template <class W>

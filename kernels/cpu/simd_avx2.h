@@ -63,6 +63,16 @@ inline vec from_bf16(const uint16_t* p) {
     return {half(p), half(p + 8)};
 }
 
+// 32 bf16 as their even and their odd elements
+inline void load_pairs(const uint16_t* p, vec& even, vec& odd) {
+    auto half = [](const uint16_t* p, __m256& even, __m256& odd) {
+        const __m256i pairs = _mm256_loadu_si256((const __m256i*)p);
+        even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+        odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+    };
+    half(p, even.lo, odd.lo), half(p + 16, even.hi, odd.hi);
+}
+
 // rounds to nearest even
 inline void store(uint16_t* p, vec a) {
     auto half = [](__m256 a) {
@@ -113,7 +123,7 @@ inline vec where_equal(words a, uint32_t value, vec b, vec c) {
     return {half(a.lo, b.lo, c.lo), half(a.hi, b.hi, c.hi)};
 }
 
-constexpr int max_tiles = 1;       // at once
+constexpr int registers = 1;       // of output features at once
 constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
 constexpr int max_rows_scaled = 2;
 

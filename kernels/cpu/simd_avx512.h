@@ -45,6 +45,13 @@ inline vec from_bf16(const uint16_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+// 32 bf16 as their even and their odd elements
+inline void load_pairs(const uint16_t* p, vec& even, vec& odd) {
+    const __m512i pairs = _mm512_loadu_si512(p);
+    even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    odd = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+}
+
 // rounds to nearest even
 inline void store(uint16_t* p, vec a) {
     __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -71,7 +78,7 @@ inline vec where_equal(words a, uint32_t value, vec b, vec c) {
     return _mm512_mask_mov_ps(c, _mm512_cmpeq_epi32_mask(a, _mm512_set1_epi32((int)value)), b);
 }
 
-constexpr int max_tiles = 2;       // at once
+constexpr int registers = 2;       // of output features at once
 constexpr int max_rows = 8;        // of x at once; fewer where a format's scales need registers too
 constexpr int max_rows_scaled = 6;
 

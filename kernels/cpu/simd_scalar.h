@@ -67,6 +67,12 @@ inline vec from_bf16(const uint16_t* p) {
     return each([&](int i) { return from_bits((uint32_t)p[i] << 16); });
 }
 
+// 32 bf16 as their even and their odd elements
+inline void load_pairs(const uint16_t* p, vec& even, vec& odd) {
+    even = each([&](int i) { return from_bits((uint32_t)p[2 * i] << 16); });
+    odd = each([&](int i) { return from_bits((uint32_t)p[2 * i + 1] << 16); });
+}
+
 // rounds to nearest even
 inline void store(uint16_t* p, const vec& a) {
     for (int i = 0; i < 16; i++) {
@@ -123,7 +129,7 @@ inline vec where_equal(const words& a, uint32_t value, const vec& b, const vec& 
     return each([&](int i) { return a.lane[i] == value ? b.lane[i] : c.lane[i]; });
 }
 
-constexpr int max_tiles = 1;       // at once
+constexpr int registers = 1;       // of output features at once
 constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
 constexpr int max_rows_scaled = 2;
 

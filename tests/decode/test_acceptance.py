@@ -12,18 +12,13 @@ def laws(rows, seed):
     return torch.randn(rows, VOCAB, generator=torch.Generator().manual_seed(seed)).mul(1.5).softmax(-1)
 
 
-def noise(generator):
-    return torch.empty(VOCAB).exponential_(generator=generator)
-
-
 def first_token_law(p, q, draw, shown_q):
     """Empirical law of the first committed token, one draft a cycle."""
     generator = torch.Generator().manual_seed(1)
     counts = torch.zeros(VOCAB)
-    drafts, us = draw(generator), uniforms(TRIALS, generator)
-    noises = torch.empty(TRIALS, VOCAB).exponential_(generator=generator)
-    for draft, u, e in zip(drafts.tolist(), us, noises):
-        n, token = accept_sampled(p, shown_q, [draft], u[None], e)
+    us = uniforms(2 * TRIALS, generator).view(TRIALS, 2).tolist()
+    for draft, u in zip(draw(generator).tolist(), us):
+        n, token = accept_sampled(p, shown_q, [draft], u)
         counts[draft if n else token] += 1
     return counts / TRIALS
 
@@ -58,7 +53,7 @@ def test_tau_is_what_the_overlaps_say():
     generator = torch.Generator().manual_seed(2)
     drafts = q.multinomial(trials, replacement=True, generator=generator).T.tolist()
     committed = sum(
-        1 + accept_sampled(p, q, draft, uniforms(K, generator), noise(generator))[0] for draft in drafts
+        1 + accept_sampled(p, q, draft, uniforms(K + 1, generator).tolist())[0] for draft in drafts
     )
     overlap = torch.minimum(p[:K], q).sum(-1)
     assert committed / trials == pytest.approx(1 + float(overlap.cumprod(0).sum()), abs=0.03)
@@ -67,20 +62,20 @@ def test_tau_is_what_the_overlaps_say():
 def test_what_the_target_forbids_is_never_kept():
     p = torch.tensor([[0.0, 1.0], [0.5, 0.5]])
     q = torch.tensor([[1.0, 0.0]])
-    tiny = torch.tensor([1e-300], dtype=torch.float64)
-    assert accept_sampled(p, q, [0], tiny, torch.ones(2)) == (0, 1)
-    assert accept_sampled(p, None, [0], tiny, torch.ones(2)) == (0, 1)
+    tiny = [1e-300, 0.5]
+    assert accept_sampled(p, q, [0], tiny) == (0, 1)
+    assert accept_sampled(p, None, [0], tiny) == (0, 1)
 
 
 def test_what_the_drafter_cannot_draw_is_never_kept():
     p = torch.tensor([[0.5, 0.5], [0.5, 0.5]])
     q = torch.tensor([[1.0, 0.0]])
-    assert accept_sampled(p, q, [1], torch.tensor([0.5]), torch.ones(2))[0] == 0
+    assert accept_sampled(p, q, [1], [0.5, 0.5])[0] == 0
 
 
 def test_equal_laws_leave_no_residual():
     p = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
-    n, token = accept_sampled(p, p[:1], [0], torch.ones(1, dtype=torch.float64), torch.ones(2))
+    n, token = accept_sampled(p, p[:1], [0], [1.0, 1.0])
     assert (n, token) == (0, 1)  # u·q < p fails, the residual is empty: p itself serves
 
 

@@ -19,7 +19,8 @@ class Inputs:
 
     def caches(self) -> tuple[Tensor, Tensor]:
         """Rows that nothing may read before they are written."""
-        shapes = (self.Hkv, MAX_LEN // 16, self.D, 16), (self.Hkv, MAX_LEN, self.D)
+        pack = 4 // self.dtype.itemsize
+        shapes = (self.Hkv, MAX_LEN // 16, self.D // pack, 16, pack), (self.Hkv, MAX_LEN, self.D)
         return tuple(torch.full(shape, torch.nan, dtype=self.dtype) for shape in shapes)
 
     def attend(self, caches: tuple[Tensor, Tensor], begin: int, end: int, window: int = 0) -> Tensor:
@@ -51,7 +52,7 @@ class Inputs:
 
 def in_rows(cache: Tensor) -> Tensor:
     """[Hkv, positions, D], of values as they are cached, of keys out of their blocks."""
-    return cache if cache.ndim == 3 else cache.transpose(2, 3).flatten(1, 2)
+    return cache if cache.ndim == 3 else cache.transpose(2, 3).flatten(3).flatten(1, 2)
 
 
 @pytest.mark.parametrize("window", [0, 5])
@@ -114,6 +115,6 @@ def test_rows_beyond_the_cache_are_refused(backend, random, begin, end):
 
 def test_caches_that_are_not_contiguous_are_refused(backend, random):
     inputs = Inputs(random, 2, 1, 16, torch.float32, 2, norms=False)
-    sliced = torch.zeros(1, MAX_LEN // 16, 16, 32)[..., :16], torch.zeros(1, MAX_LEN, 32)[..., :16]
+    sliced = torch.zeros(1, MAX_LEN // 16, 16, 16, 2)[..., :1], torch.zeros(1, MAX_LEN, 32)[..., :16]
     with pytest.raises(RuntimeError, match="contiguous"):
         inputs.attend(sliced, 0, 2)

@@ -173,25 +173,25 @@ def test_an_unknown_format_is_named(random):
         ops.linear(random(1, 8), random(4, 8), None, None, "fp3", 0)
     ops.load("native")
     with pytest.raises(RuntimeError, match="no kernel for the format 'fp3'"):
-        ops.tiled_linear(random(1, 8), torch.zeros(1, 8, 16), None, None, "fp3", 0, 4)
+        ops.tiled_linear(random(1, 8), torch.zeros(1, 8, 32), None, None, "fp3", 0, 4)
 
 
 @pytest.mark.parametrize("backend", ["scalar", "avx512bf16"], indirect=True)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"codes": torch.zeros(1, 8, 16)}, "codes: has the wrong type"),
-        ({"codes": torch.zeros(1, 7, 16, dtype=torch.int32)}, "codes: has 112 elements, needs 128"),
-        ({"codes": torch.zeros(16, 8, dtype=torch.int32).T}, "codes: must be contiguous"),
-        ({"rows": 17}, "codes: has 128 elements, needs 256"),
+        ({"codes": torch.zeros(1, 8, 32)}, "codes: has the wrong type"),
+        ({"codes": torch.zeros(1, 7, 32, dtype=torch.int32)}, "codes: has 224 elements, needs 256"),
+        ({"codes": torch.zeros(32, 8, dtype=torch.int32).T}, "codes: must be contiguous"),
+        ({"rows": 33}, "codes: has 256 elements, needs 512"),
         ({"scales": None}, "scales are missing"),
-        ({"scales": torch.zeros(1, 3, 16, dtype=torch.uint8)}, "scales: has 48 elements, needs 64"),
-        ({"row_scales": torch.zeros(8)}, "row_scales: has 8 elements, needs 16"),
+        ({"scales": torch.zeros(1, 3, 32, dtype=torch.uint8)}, "scales: has 96 elements, needs 128"),
+        ({"row_scales": torch.zeros(8)}, "row_scales: has 8 elements, needs 32"),
         ({"bias": torch.zeros(7)}, "bias: has 7 elements, needs 8"),
         ({"residual": torch.zeros(2, 8)}, "residual: has the wrong type"),
         ({"x": torch.zeros(64, 2, dtype=torch.bfloat16).T}, "x must be a contiguous"),
         ({"x": torch.zeros(2, 64, dtype=torch.float64)}, "float32 or bfloat16"),
-        ({"x": torch.zeros(2, 56, dtype=torch.bfloat16), "codes": torch.zeros(1, 7, 16, dtype=torch.int32)},
+        ({"x": torch.zeros(2, 56, dtype=torch.bfloat16), "codes": torch.zeros(1, 7, 32, dtype=torch.int32)},
          "blocks of 16, not 56"),
     ],
 )  # fmt: skip

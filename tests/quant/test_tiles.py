@@ -7,7 +7,7 @@ from acctax import quant
 from acctax.quant.packed import PackedWeight
 from acctax.quant.tiles import tile
 
-N, K = 48, 192
+N, K = 64, 192
 BITS = {"fp32": 32, "bf16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4, "nf4": 4, "nvfp4_a8": 4}
 SPAN = {"int4": 64, "nvfp4": 16, "nvfp4_a8": 16, "mxfp4": 32, "nf4": 64}  # of weights under a block scale
 POSITION = {4: (0, 4, 1, 5, 2, 6, 3, 7), 8: (0, 2, 1, 3), 16: (0, 1), 32: (0,)}  # of a word's weights, lowest first
@@ -34,9 +34,9 @@ def code(weight: PackedWeight, n: int, k: int) -> int:
 def test_every_weight_is_where_the_drawing_puts_it(format):
     weight, bits = packed(format), BITS[format]
     tiled, per_word = tile(weight), 32 // bits
-    for n in (0, 7, 16, 47):
+    for n in (0, 7, 16, 63):
         for k in range(K):
-            word = tiled.codes[n // 16, k // per_word, n % 16].item() & 0xFFFFFFFF
+            word = tiled.codes[n // 32, k // per_word, n % 32].item() & 0xFFFFFFFF
             assert word >> bits * POSITION[bits][k % per_word] & (1 << bits) - 1 == code(weight, n, k)
 
 
@@ -44,7 +44,7 @@ def test_every_weight_is_where_the_drawing_puts_it(format):
 def test_every_block_scale_stands_beside_those_of_its_tile(format):
     weight = packed(format)
     stored = weight.scales.view(N, -1)
-    scales = tile(weight).scales.view(stored.dtype)  # [tiles, spans, 16]
+    scales = tile(weight).scales.view(stored.dtype)  # [tiles, spans, 32]
     assert torch.equal(scales.transpose(1, 2).reshape(N, -1).view(torch.uint8), stored.view(torch.uint8))
     assert scales.shape[1] == K // SPAN[format]
 
@@ -62,9 +62,9 @@ def test_whole_tiles_take_not_a_byte_more(format):
 
 
 def test_incomplete_tiles_and_words_are_filled_with_zeros():
-    tiled = tile(quant.get("int8").pack(torch.ones(17, 5)))
-    assert tiled.codes.shape == (2, 2, 16) and tiled.row_scales.shape == (32,)
-    assert tiled.codes[1, :, 1:].eq(0).all() and tiled.codes[:, 1].ne(0).sum() == 17
+    tiled = tile(quant.get("int8").pack(torch.ones(33, 5)))
+    assert tiled.codes.shape == (2, 2, 32) and tiled.row_scales.shape == (64,)
+    assert tiled.codes[1, :, 1:].eq(0).all() and tiled.codes[:, 1].ne(0).sum() == 33
     assert tiled.codes[0, 1, 0] == 127  # one weight in the second word
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from acctax import ops
 from acctax.config import Decoding
 from acctax.decode.acceptance import accept_greedy, accept_sampled, uniforms
 from acctax.decode.sampling import law
@@ -21,10 +22,10 @@ class Rule(Protocol):
 
 class Greedy:
     def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, None]:
-        return int(logits.argmax()), None
+        return int(ops.argmax(logits[None])), None
 
     def accept(self, logits: Tensor, draft: Draft, generator: torch.Generator) -> tuple[int, int]:
-        return accept_greedy(logits.argmax(dim=-1).tolist(), draft.tokens)
+        return accept_greedy(ops.argmax(logits).tolist(), draft.tokens)
 
 
 class Sampled:
@@ -33,16 +34,11 @@ class Sampled:
 
     def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, Tensor]:
         q = law(logits, self.decoding)
-        return int((q / _exponential(q, generator)).argmax()), q
+        return ops.pick(q, float(uniforms(1, generator))), q
 
     def accept(self, logits: Tensor, draft: Draft, generator: torch.Generator) -> tuple[int, int]:
         p = law(logits, self.decoding)
-        u = uniforms(len(draft.tokens), generator)
-        return accept_sampled(p, draft.q, draft.tokens, u, _exponential(p[0], generator))
-
-
-def _exponential(like: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.empty_like(like).exponential_(generator=generator)
+        return accept_sampled(p, draft.q, draft.tokens, uniforms(len(p), generator).tolist())
 
 
 def rule_of(decoding: Decoding) -> Rule:

@@ -9,14 +9,15 @@ from acctax.models.config import DecoderConfig
 class KVCache:
     """Keys and values of every layer; rows beyond `length` are stale.
 
-    Keys stand in blocks of 16 positions, [kv_heads, blocks, head_dim, 16], values in rows, [kv_heads, capacity,
-    head_dim]: each as `attend` reads them.
+    Keys stand in blocks of 16 positions and in words of 32 bits, one or two elements, [kv_heads, blocks, words, 16,
+    head_dim / words], values in rows, [kv_heads, capacity, head_dim]: each as `attend` reads them.
 
     A sliding window is a mask over the full length, so that rolling back is exact: nothing was evicted.
     """
 
     def __init__(self, config: DecoderConfig, capacity: int, dtype: torch.dtype = torch.bfloat16):
-        keys = (config.kv_heads, -(-capacity // 16), config.head_dim, 16)
+        pack = 4 // dtype.itemsize
+        keys = (config.kv_heads, -(-capacity // 16), config.head_dim // pack, 16, pack)
         values = (config.kv_heads, capacity, config.head_dim)
         self.layers: list[tuple[Tensor, Tensor]] = [
             (torch.zeros(keys, dtype=dtype), torch.zeros(values, dtype=dtype)) for _ in config.layers

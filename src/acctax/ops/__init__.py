@@ -14,8 +14,10 @@ rms_norm = torch.ops.acctax.rms_norm.default
 linear = torch.ops.acctax.linear.default
 tiled_linear = torch.ops.acctax.tiled_linear.default
 attend = torch.ops.acctax.attend.default
+argmax = torch.ops.acctax.argmax.default
+pick = torch.ops.acctax.pick.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "attend", "backend", "linear", "load", "read_checksum", "register_format", "rms_norm", "tiled_linear", "unpack",
+    "argmax", "attend", "backend", "linear", "load", "pick", "read_checksum", "register_format", "rms_norm", "tiled_linear", "unpack",
 ]  # fmt: skip

@@ -99,7 +99,7 @@ def attend(
 
     qkv [M, (H + 2*Hkv)*D]: q, k and v side by side; q_norm, k_norm [D] f32, RMS norms applied per head before
     the rotary; cos, sin [max_len, D/2] f32, which rotate the pairs (i, i + D/2); v_cache [Hkv, max_len, D]; k_cache
-    [Hkv, blocks, D, 16], the key of position p in column p % 16 of block p // 16, as many blocks as max_len needs.
+    [Hkv, blocks, words, 16, D / words], the key of position p in column p % 16 of block p // 16, in words of 32 bits.
     New row m stands at p = position + m and attends to rows max(0, p - window + 1)..p; window 0: 0..p.
     Returns [M, H*D] in qkv.dtype. Raises RuntimeError when the rows do not fit into the cache.
     """
@@ -118,10 +118,11 @@ def attend(
         for t, norm in ((q, q_norm), (k, k_norm))
     )  # [M, H, D], [M, Hkv, D] f32
     positions = torch.arange(position, position + M)
-    k_cache[:, positions // 16, :, positions % 16] = new_k.to(k_cache.dtype)
+    by_word = new_k.to(k_cache.dtype).unflatten(2, (k_cache.shape[2], -1))  # [M, Hkv, words, D / words]
+    k_cache[:, positions // 16, :, positions % 16] = by_word
     v_cache[:, rows] = v.reshape(M, Hkv, D).transpose(0, 1)
 
-    all_keys = k_cache.transpose(2, 3).flatten(1, 2)  # [Hkv, 16 · blocks, D]
+    all_keys = k_cache.transpose(2, 3).flatten(3).flatten(1, 2)  # [Hkv, 16 · blocks, D]
     out = torch.empty(M, q.shape[1] * D, dtype=v.dtype)
     for m in range(M):
         end = position + m + 1
@@ -132,6 +133,27 @@ def attend(
         mixed = _tree_sum((weights[..., None] * values).transpose(-1, -2))  # [Hkv, H/Hkv, D]
         out[m] = (mixed / _tree_sum(weights)[..., None]).flatten()
     return out
+
+
+def argmax(logits: Tensor) -> Tensor:
+    """The first index of each row's largest, [M, vocab] f32 -> [M] int64; NaN is larger than everything."""
+    largest = logits.amax(-1, keepdim=True)  # NaN where a row holds one
+    return ((logits == largest) | logits.isnan()).to(torch.uint8).argmax(-1)
+
+
+def pick(weights: Tensor, u: float) -> int:
+    """The first index at which the running sum of weights [vocab] f32 reaches u of their total; its weight is above 0.
+
+    0 < u <= 1: a uniform u draws from the law that the weights are proportional to. Raises RuntimeError where no
+    weight is above 0.
+    """
+    running = weights.double().cumsum(0)
+    reached = ((running >= u * running[-1]) & (weights > 0)).nonzero()
+    if not len(reached):
+        reached = (weights > 0).nonzero()[-1:]
+    if not len(reached):
+        raise RuntimeError("pick: no weight is above 0")
+    return int(reached[0])
 
 
 def read_checksum(buffer: Tensor) -> int:

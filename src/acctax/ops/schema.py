@@ -16,6 +16,8 @@ SCHEMAS = {
     + _AFTER_WEIGHT,
     "attend": "(Tensor qkv, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos, Tensor sin, Tensor(a!) k_cache,"
     " Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
+    "argmax": "(Tensor logits) -> Tensor",
+    "pick": "(Tensor weights, float u) -> int",
     "read_checksum": "(Tensor buffer) -> int",
 }
 

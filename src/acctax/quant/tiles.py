@@ -1,11 +1,11 @@
-"""Packed weights laid out for the kernels, once at load: 16 output features side by side, a tile.
+"""Packed weights laid out for the kernels, once at load: 32 output features side by side, a tile.
 
 Along K, a word of 32 bits holds the next 1, 2, 4 or 8 weights of a feature (32, 16, 8 or 4 bits each), and the words
-of a tile's features alternate, so that a register of 16 lanes loads one word of each feature and a tile is read from
-its first byte to its last:
+of a tile's features alternate, so that a register of 16 lanes loads a word of each of 16 features, and a matrix
+is read from its first byte to its last:
 
-    codes   [tiles, words, 16]   word 0 of features 0..15 | word 1 of features 0..15 | ...
-    scales  [tiles, spans, 16]   likewise, where a span of weights along K shares a block scale
+    codes   [tiles, words, 32]   word 0 of features 0..31 | word 1 of features 0..31 | ...
+    scales  [tiles, spans, 32]   likewise, where a span of weights along K shares a block scale
 
 Within a word the even weights stand before the odd ones in each step of 16 bits, so that a shift brings the pair
 k, k + 1 into the halves of the word:
@@ -25,17 +25,17 @@ from acctax import ops
 from acctax.quant import registry
 from acctax.quant.packed import PackedWeight
 
-LANES = 16
+WIDTH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TiledWeight:
-    """A weight [N, K] as the kernels read it. row_scales [tiles · 16] multiply whole features."""
+    """A weight [N, K] as the kernels read it. row_scales [tiles · 32] multiply whole features."""
 
     format: str
     shape: tuple[int, int]
-    codes: Tensor  # int32 [tiles, words, 16]
-    scales: Tensor | None  # uint8 [tiles, spans, 16 · bytes of a scale]
+    codes: Tensor  # int32 [tiles, words, 32]
+    scales: Tensor | None  # uint8 [tiles, spans, 32 · bytes of a scale]
     row_scales: Tensor | None
     group: int
 
@@ -71,7 +71,7 @@ def tile(weight: PackedWeight) -> TiledWeight | None:
     if scales is not None:
         scales = _interleaved(scales).view(torch.uint8)
     if row_scales is not None:
-        row_scales = pad(row_scales, (0, -len(row_scales) % LANES))
+        row_scales = pad(row_scales, (0, -len(row_scales) % WIDTH))
     return TiledWeight(weight.format, weight.shape, _interleaved(words), scales, row_scales, weight.group)
 
 
@@ -101,5 +101,5 @@ def _gathered(word: Tensor) -> Tensor:
 
 
 def _interleaved(rows: Tensor) -> Tensor:
-    """[N, n] → [tiles, n, 16]."""
-    return pad(rows, (0, 0, 0, -len(rows) % LANES)).unflatten(0, (-1, LANES)).transpose(1, 2).contiguous()
+    """[N, n] → [tiles, n, 32]."""
+    return pad(rows, (0, 0, 0, -len(rows) % WIDTH)).unflatten(0, (-1, WIDTH)).transpose(1, 2).contiguous()
