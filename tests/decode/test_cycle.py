@@ -156,7 +156,7 @@ def test_sampled_text_has_the_targets_law(K):
     rule = Sampled(Decoding("sample", 1.3, 0, 0.95))
     target = Decoder.load(checkpoint, AS_LOADED, 16)
     source = DecoderSource(Decoder.load(checkpoint, recipes.load("nvfp4_all"), 16), 5, rule.draw)
-    prompt, trials = [1, 3], 4000
+    prompt, trials = [1, 3], 10_000
     first = law(target.forward(prompt, target.new_cache())[-1], rule.decoding)
     joint = torch.stack([first[a] * law(target.forward([*prompt, a], target.new_cache())[-1], rule.decoding)
                          for a in range(5)])  # fmt: skip

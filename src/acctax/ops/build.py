@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,10 @@ class BuildError(Exception):
 
 
 def build() -> Path:
-    """The library with the compiled kernels, built if it is not in the cache yet. Raises BuildError."""
+    """The library with the compiled kernels, built if it is not in the cache yet. Raises BuildError.
+
+    The environment's CXX chooses the compiler, its CXXFLAGS come after our own.
+    """
     compiler = _compiler()
     sources = sorted(p for p in (kernels_dir() / "cpu").iterdir() if p.suffix in (".cpp", ".h", ".inl"))
     library = _cache() / f"cpu-{_key(compiler, sources)}.so"
@@ -48,6 +52,10 @@ def _compiler() -> str:
     raise BuildError(f"no C++ compiler: {wanted or 'g++ or clang++'} not found")
 
 
+def _users_flags() -> list[str]:
+    return shlex.split(os.environ.get("CXXFLAGS", ""))
+
+
 def _cache() -> Path:
     folder = cache_dir(os.environ.get("ACCTAX_CACHE")) / "kernels"
     folder.mkdir(exist_ok=True)
@@ -56,7 +64,8 @@ def _cache() -> Path:
 
 def _key(compiler: str, sources: list[Path]) -> str:
     digest = hashlib.sha256(_run([compiler, "--version"]).encode())
-    digest.update(repr((torch.__version__, platform.machine(), _FLAGS, _ISA_FLAGS, _TORCH_API)).encode())
+    flags = (_FLAGS, _ISA_FLAGS, _TORCH_API, _users_flags())
+    digest.update(repr((torch.__version__, platform.machine(), flags)).encode())
     for path in sources:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -71,12 +80,13 @@ def _build(compiler: str, sources: list[Path], library: Path) -> None:
             if source.stem == "binding":
                 flags = [_TORCH_API, f"-I{torch_dir / 'include'}"]
             target = f"{folder}/{source.stem}.o"
-            _run([compiler, *_FLAGS, *flags, "-c", str(source), "-o", target])
+            _run([compiler, *_FLAGS, *flags, *_users_flags(), "-c", str(source), "-o", target])
             return target
 
         objects = list(pool.map(compile_one, sources))
         made = f"{folder}/kernels.so"
-        _run([compiler, "-shared", *objects, f"-L{torch_dir / 'lib'}", "-ltorch_cpu", "-ltorch", "-o", made])
+        libraries = [f"-L{torch_dir / 'lib'}", "-ltorch_cpu", "-ltorch"]
+        _run([compiler, "-shared", *_users_flags(), *objects, *libraries, "-o", made])
         os.replace(made, library)  # atomic: two processes may build at once
 
 
