@@ -31,7 +31,7 @@ def share(modules):
 def test_what_is_shipped():
     assert SHIPPED == sorted(
         ["bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4", "int8_all"]
-        + ["nvfp4_all", "nvfp4_qkv", "nvfp4_o", "nvfp4_mlp", "nvfp4_lm_head"]
+        + ["nvfp4_all", "nvfp4_qkv", "nvfp4_o", "nvfp4_mlp", "nvfp4_lm_head", "nvfp4_a8", "nvfp4_a8_all"]
     )
 
 
