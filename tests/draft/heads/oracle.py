@@ -1,4 +1,4 @@
-"""What a head of each family computes, in plain PyTorch: the whole sequence at once, no cache, tensors by their names."""
+"""What a head of each family computes, in plain PyTorch: the whole sequence at once, no cache, the file's own names."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def rotate(x: Tensor, dims: int) -> Tensor:
     return torch.cat([turned * cos + torch.cat([-b, a], -1) * sin, rest], -1)
 
 
-def attention(w: Weights, prefix: str, x: Tensor, rotary: int = DIM, gated: bool = False, offset: float = 0.0) -> Tensor:
+def attention(w: Weights, prefix: str, x: Tensor, rotary: int = DIM, gated: bool = False, offset: float = 0) -> Tensor:
     def project(name: str) -> Tensor:
         return linear(x, w[f"{prefix}{name}.weight"], w.get(f"{prefix}{name}.bias"))
 

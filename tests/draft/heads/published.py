@@ -136,7 +136,8 @@ def qwen(model_type: str = "qwen3_next") -> Published:
     if model_type == "qwen3_5_text":
         rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}
         del values["rope_theta"], values["partial_rotary_factor"]
-        values = {"model_type": "qwen3_5", "text_config": values | {"rope_parameters": rope, "mtp_num_hidden_layers": 1}}
+        values |= {"rope_parameters": rope, "mtp_num_hidden_layers": 1}
+        values = {"model_type": "qwen3_5", "text_config": values}
     tensors = (
         r.block("mtp.layers.0.", q_rows=2 * HEADS * DIM, qk_norm=True)
         | {f"mtp.{name}.weight": r.norm() for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm")}
@@ -165,7 +166,7 @@ def mtp_speculators(state: str = "post_norm") -> Published:
     r, layer = Random(), "mtp_layers.0."
     names = ("token_layernorm", "hidden_layernorm", "input_layernorm", "final_layernorm")
     return Published(
-        {"speculators_model_type": "mtp", "draft_vocab_size": DRAFT_VOCAB, "transformer_layer_config": BLOCK,
+        {"speculators_model_type": "mtp", "draft_vocab_size": DRAFT_VOCAB, "transformer_layer_config": dict(BLOCK),
          "verifier_hidden_state": state},
         r.block(layer)
         | {f"{layer}{name}.weight": r.norm() for name in names}

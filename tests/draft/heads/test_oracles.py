@@ -231,9 +231,9 @@ def test_another_order_in_the_joint_is_another_head(name, target, tmp_path):
     """A token's embedding and a state that change places load and run: only the oracle tells."""
     family = FAMILIES[name]()
     sound = family.head.tensors
-    wide = "midlayer.self_attn.", "layers.0.self_attn."
-    joints = [n for n in sound if sound[n].dim() == 2 and (
-        n.startswith(wide) and "o_proj" not in n if family.fuse else n.endswith(("fc.weight", "eh_proj.weight", "input_proj.weight")))]
+    joints = ("q_proj.weight", "k_proj.weight", "v_proj.weight") if family.fuse else (
+        "fc.weight", "eh_proj.weight", "input_proj.weight")  # fmt: skip
+    joints = [name for name in sound if name.endswith(joints)]
     assert len(joints) == (3 if family.fuse else 1)
     swapped = {n: torch.cat(sound[n].chunk(2, 1)[::-1], 1) for n in joints}
     other = replace(family, head=published.Published(family.head.config, sound | swapped))

@@ -46,10 +46,11 @@ class HeadDraft(Choice):
         return open_head(folder, self.kind, target)
 
     def _shipped(self, target: Checkpoint) -> Path:
-        shipped = sorted(heads_dir().glob(f"*/{self.kind}/config.json"))
-        for config in shipped:
-            if config.parent.parent.name == target.name:
-                return config.parent
-        targets = ", ".join(config.parent.parent.name for config in shipped) or "no target"
-        wanted = f"must be given for {target.name}: the {self.kind} heads shipped are of {targets}"
-        raise ConfigError("draft_source.path", None, wanted)
+        ending = f"-{self.kind}"
+        folders = [file.parent for file in heads_dir().glob(f"*{ending}/config.json")]
+        shipped = {folder.name.removesuffix(ending): folder for folder in folders}
+        if target.name not in shipped:
+            targets = ", ".join(sorted(shipped)) or "no target"
+            wanted = f"must be given for {target.name}: the {self.kind} heads shipped are of {targets}"
+            raise ConfigError("draft_source.path", None, wanted)
+        return shipped[target.name]

@@ -30,6 +30,7 @@ def read(files: HeadFiles, target: DecoderConfig) -> HeadConfig:
         states=extra.get("eagle_aux_hidden_state_layer_ids", (2, L // 2, L - 3)),
         norm_before_residual=values.get("norm_before_residual", False),
         norm_before_fc=extra.get("norm_before_fc", False),
+        own_lm_head=True,
     )  # fmt: skip
 
 
@@ -43,8 +44,9 @@ def eagle3(
     norm_before_fc: bool = False,
     fc_norm: bool = False,
     norm_output: bool = False,
+    own_lm_head: bool = False,
 ) -> HeadConfig:
-    """values: the transformer's configuration; layer: prefix of the block's tensors."""
+    """values: the transformer's configuration; layer: prefix of the block's tensors; own_lm_head: it must bring one."""
     block, extra = read_block(files, values, layer, target)
     files.only_one("num_hidden_layers", values.get("num_hidden_layers"))
     files.require(isinstance(norm_before_residual, bool), "norm_before_residual", norm_before_residual,
@@ -52,6 +54,9 @@ def eagle3(
     field, L = "eagle_aux_hidden_state_layer_ids", len(target.layers)
     fits = bool(states) and all(type(i) is int and 0 <= i <= L for i in states) and sorted(set(states)) == list(states)
     files.require(fits, field, states, f"must be layers of the target, ascending, 0 to {L} (i: what enters layer i)")
+    for flag, value in {"norm_before_fc": norm_before_fc, "fc_norm": fc_norm, "norm_output": norm_output}.items():
+        files.require(isinstance(value, bool), flag, value, "must be true or false")
+    files.require(not (norm_before_fc and fc_norm), "fc_norm", True, "must be false where norm_before_fc is true")
     size = files.values.get("target_hidden_size") or block.hidden
     files.require(size == target.hidden, "target_hidden_size", size, f"must be the target's, {target.hidden}")
     draft_vocab = files.values.get("draft_vocab_size")
@@ -65,6 +70,7 @@ def eagle3(
         **({"states_norm": "input_norm.weight"} if norm_before_fc else {}),
         **({f"state_norm.{i}": f"fc_norm.{i}.weight" for i in range(len(states))} if fc_norm else {}),
         **those_present(files, embedding="embed_tokens.weight", lm_head="lm_head.weight", d2t="d2t", t2d="t2d"),
+        **({"lm_head": "lm_head.weight"} if own_lm_head else {}),
     }
     return HeadConfig(
         "EAGLE-3", block, names, tuple(states), size, draft_vocab, wide=True, recycles_normed=norm_output,

@@ -81,7 +81,10 @@ class Head:
         return x, weights.layer.qkv(x, **norm), None if weights.gate is None else weights.gate(x, **norm)
 
     def bytes_per_pass(self, context: int) -> float:
-        """Bytes that a row after `context` others reads: weights as stored, an embedding's row, keys and values."""
+        """Bytes that a row after `context` others reads: weights as stored, an embedding's row, keys and values.
+
+        EAGLE-3's joint of states, which only the first draft of a cycle reads, is among them.
+        """
         weights, block = self.weights, self.config.block
         linears = (weights.input_proj, weights.layer.qkv, weights.layer.o, weights.layer.gate_up, weights.layer.down,
                    weights.gate, weights.lm_head)  # fmt: skip

@@ -33,16 +33,14 @@ class HeadSource(DraftSource):
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
         self.generator.manual_seed(seed)
         self.cache.roll_back(0)
-        self.known = 0  # rows of the cache whose states were the target's
-        self.tokens, self.features = [], []  # of the pairs that wait
         if len(prompt) > 2:
             self.head.forward(prompt[1:-1], self.head.state_of(features[:-1]), self.cache)
-            self.known = self.cache.length
-        if len(prompt) > 1:
-            self.process(prompt[-1:], features[-1:])
+        self.known = self.cache.length  # rows whose states were the target's
+        # of the pairs that wait; after a prompt of one token there is none
+        self.tokens, self.features = prompt[1:][-1:], [] if features is None else [features[-1:]]
 
     def draft(self, K: int) -> Draft:
-        if K == 0 or not self.tokens:  # after a prompt of one token there is no state yet
+        if K == 0 or not self.tokens:
             return Draft([])
         drafted, laws = [], []
         feed, state = self.tokens, self.head.state_of(torch.cat(self.features))

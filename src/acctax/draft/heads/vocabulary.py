@@ -15,8 +15,8 @@ def draft_ids(files: HeadFiles, config: HeadConfig) -> Tensor | None:
     """
     size, vocab, names = config.draft_vocab, config.block.vocab, config.names
     if "d2t" not in names:
-        files.require(size == vocab, "draft_vocab_size", size, f"must be the vocabulary's {vocab} without a tensor d2t")
         files.require("t2d" not in names, "tensor", "d2t", "is missing beside t2d")
+        files.require(size == vocab, "draft_vocab_size", size, f"must be the vocabulary's {vocab} without a tensor d2t")
         return None
     offsets = files.tensor(names["d2t"])
     files.require(not offsets.is_floating_point(), "d2t", offsets.dtype, "must hold integers")
