@@ -18,13 +18,13 @@ from acctax.errors import ConfigError
 from acctax.paths import conf_dir
 from acctax.train.config import TrainRun, from_hydra
 
+_composed: list[tuple[DictConfig, list[str]]] = []
+
 
 @hydra.main(config_path=str(conf_dir()), config_name="train", version_base="1.3")
-def run(cfg: DictConfig) -> None:
-    chosen = from_hydra(cfg, HydraConfig.get().overrides.task)
-    from acctax.train.job import train  # here: --help needs no torch
-
-    train(chosen)
+def _compose(cfg: DictConfig) -> None:
+    """Nothing runs inside of Hydra, which has words of its own for every error there."""
+    _composed[:] = [(cfg, list(HydraConfig.get().overrides.task))]
 
 
 def main() -> None:
@@ -33,7 +33,12 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it would print
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
     try:
-        run()
+        _compose()
+        for cfg, overrides in _composed:  # none where only --help was asked for
+            run = from_hydra(cfg, overrides)
+            from acctax.train.job import train  # here: --help and a misspelt field need no torch
+
+            train(run)
     except KeyboardInterrupt:
         _fail("interrupted, the same command goes on from here", 130)
     except (ConfigError, HydraException, OmegaConfBaseException) as error:

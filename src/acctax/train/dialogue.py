@@ -32,7 +32,7 @@ def template_script(checkpoint: Checkpoint) -> Script:
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     before, mark, after = text.partition(MARK)
     if not mark or MARK in after:
-        allowed = f"must be a file of prompts: the template of {checkpoint.name} does not hold the user's words as they are"
+        allowed = f"must be a file of prompts: the template of {checkpoint.name} does not keep the user's words"
         raise ConfigError("data.prompts", None, allowed)
     opening, bridge = (tokenizer.encode(part, add_special_tokens=False) for part in (before, after))
     return Script(tuple(opening), tuple(bridge))

@@ -21,7 +21,7 @@ class DraftVocabulary:
 def draft_vocabulary(
     answers: Iterable[Iterable[int]], vocab: int, size: int, always: Collection[int]
 ) -> DraftVocabulary:
-    """`always` (stop tokens), then the most frequent; where too few occur, the lowest ids: tokenizers learn them first."""
+    """`always` (stop tokens), then the most frequent; where too few occur, the lowest ids."""
     counts = Counter(token for answer in answers for token in answer)
     frequent = sorted(counts, key=lambda token: (-counts[token], token))
     ranked = list(dict.fromkeys([*always, *frequent, *range(vocab)]))
