@@ -21,7 +21,7 @@ def kernels_dir() -> Path:
 
 
 def heads_dir() -> Path:
-    """The folder of the shipped draft heads, <target>-<kind>/ each: heads/ of the checkout, acctax/heads in a wheel."""
+    """The folder of the shipped draft heads, <target>/<kind>/ each: heads/ of the checkout, acctax/heads in a wheel."""
     return _shipped("heads")
 
 

@@ -113,11 +113,11 @@ def test_a_text_longer_than_the_heads_positions(cell, folders):
 
 def test_without_a_path_the_shipped_head_serves(cell, folders, monkeypatch):
     monkeypatch.setattr(choice, "heads_dir", lambda: folders / "heads")
-    published.mtp_speculators().save(folders / "heads/someone-mtp")
+    published.mtp_speculators().save(folders / "heads/someone/mtp")
     with pytest.raises(ConfigError, match="the mtp heads shipped are of someone"):
         preflight(cell("draft_source=mtp"))
     monkeypatch.chdir(folders)
-    published.mtp_speculators().save(folders / "heads/target-mtp")
+    published.mtp_speculators().save(folders / "heads/target/mtp")
     chosen = cell("draft_source=mtp", "target.path=target")
     preflight(chosen)
     assert chosen.draft_source.label == "mtp"

@@ -46,9 +46,8 @@ class HeadDraft(Choice):
         return open_head(folder, self.kind, target)
 
     def _shipped(self, target: Checkpoint) -> Path:
-        ending = f"-{self.kind}"
-        folders = [file.parent for file in heads_dir().glob(f"*{ending}/config.json")]
-        shipped = {folder.name.removesuffix(ending): folder for folder in folders}
+        folders = [file.parent for file in heads_dir().glob(f"*/{self.kind}/config.json")]
+        shipped = {folder.parent.name: folder for folder in folders}
         if target.name not in shipped:
             targets = ", ".join(sorted(shipped)) or "no target"
             wanted = f"must be given for {target.name}: the {self.kind} heads shipped are of {targets}"
