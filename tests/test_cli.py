@@ -33,7 +33,7 @@ def test_every_recipe_is_a_drafter_quant_too(compose, option):
 def test_help_shows_groups_options_and_fields(cli):
     shown = cli("--help")
     assert shown.code == 0
-    assert "draft_source: draft_model, ngram, none, self" in shown.out and "\nK: 3\n" in shown.out
+    assert "draft_source: draft_model, eagle, mtp, ngram, none, self" in shown.out and "\nK: 3\n" in shown.out
 
 
 def test_the_composed_configuration_can_be_seen(cli):

@@ -34,7 +34,7 @@ def toy_source():
     class Echo(DraftSource):
         """Repeats the last token."""
 
-        def begin(self, prompt, seed):
+        def begin(self, prompt, seed, features):
             self.last = prompt[-1]
 
         def draft(self, K):
@@ -42,7 +42,7 @@ def toy_source():
 
         def accept(self, n): ...
 
-        def process(self, tokens):
+        def process(self, tokens, features):
             self.last = tokens[-1]
 
         def bytes_per_draft(self, context):

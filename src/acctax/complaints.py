@@ -10,8 +10,8 @@ from acctax.paths import conf_dir
 from acctax.schema import field_names, near
 
 
-def translate(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    """overrides: the command line, for the value that Hydra's message leaves out."""
+def translate(error: Exception, overrides: Sequence[str], schema: type = Cell) -> ConfigError:
+    """overrides: the command line, for the value that Hydra's message leaves out; schema: what they compose."""
     if isinstance(error, OverrideParseException):
         return ConfigError(*_split(error.override), f"cannot be read, {_reason(error)}")
     if isinstance(error, MissingConfigException) and error.options is not None:
@@ -23,7 +23,7 @@ def translate(error: Exception, overrides: Sequence[str]) -> ConfigError:
     for override in overrides:
         field, value = _split(override)
         if field == full_key or f"'{field}'" in str(error) or f"for {field}." in str(error):
-            return _misplaced(override, field, value) or ConfigError(field, value, _reason(error))
+            return _misplaced(override, field, value, schema) or ConfigError(field, value, _reason(error))
     for override in overrides:
         field, value = _split(override)
         options = _groups().get(field, [value])
@@ -32,9 +32,9 @@ def translate(error: Exception, overrides: Sequence[str]) -> ConfigError:
     return ConfigError("command line", " ".join(overrides), _reason(error))
 
 
-def _misplaced(override: str, field: str, value: str) -> ConfigError | None:
+def _misplaced(override: str, field: str, value: str, schema: type) -> ConfigError | None:
     group, _, name = field.rpartition(".")
-    known = field_names(Cell, group)
+    known = field_names(schema, group)
     if known and name not in known:
         return ConfigError(field, value, f"no such field{near(name, known)}, only {', '.join(known)}")
     if override.startswith("+"):

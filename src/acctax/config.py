@@ -126,6 +126,11 @@ class DraftChoice:
     def label(self) -> str:
         return self.kind
 
+    @property
+    def fingerprint(self) -> tuple[str, ...]:
+        """What tells apart drafters that the fields name alike, such as a head that was trained again."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -275,7 +280,7 @@ class Cell:
 
     @property
     def cell_id(self) -> str:
-        """Hash of every choice that the measurement depends on; workload and drafter's recipe by their contents."""
+        """Hash of every choice that the measurement depends on; workload, recipe and head by their contents."""
         chosen = asdict(self)
         for volatile in ("verdict", "tracking", "overrides"):
             del chosen[volatile]
@@ -284,6 +289,7 @@ class Cell:
             chosen["target"].pop(where, None)
         recipe = conf_dir() / "target_quant" / f"{chosen['draft_source'].get('recipe')}.yaml"
         contents = [file.read_bytes() for file in (self.workload.file, recipe) if file.is_file()]
+        contents += [part.encode() for part in self.draft_source.fingerprint]
         return hashlib.sha256(b"".join([json.dumps(chosen, sort_keys=True).encode(), *contents])).hexdigest()[:16]
 
     @property

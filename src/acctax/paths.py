@@ -1,4 +1,4 @@
-"""Where things stand: conf/ and kernels/ (the checkout's, or the wheel's own copies) and the cache folder."""
+"""Where things stand: conf/, kernels/ and heads/ (the checkout's, or the wheel's own copies) and the cache folder."""
 
 import os
 from pathlib import Path
@@ -18,6 +18,11 @@ def conf_dir() -> Path:
 def kernels_dir() -> Path:
     """The folder of the kernels' sources: kernels/ of the checkout, acctax/kernels inside an installed wheel."""
     return _shipped("kernels")
+
+
+def heads_dir() -> Path:
+    """The folder of the shipped draft heads, <target>/<kind>/ each: heads/ of the checkout, acctax/heads in a wheel."""
+    return _shipped("heads")
 
 
 def _shipped(folder: str) -> Path:

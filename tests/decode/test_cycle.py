@@ -69,24 +69,20 @@ def test_a_drafter_of_another_opinion_is_rolled_back():
     """What the drafter proposes after rejections is what it would propose reading the text afresh."""
     generation, _ = generate(decoder(), self_source("nvfp4_all"), 4, length=40)
     fresh = self_source("nvfp4_all")
-    fresh.begin(generation.text, seed=0)
+    fresh.begin(generation.text, 0, None)
     assert generation.source.draft(4) == fresh.draft(4)
 
 
-class Scripted:
+class Scripted(NoSource):
     """A draft source that proposes what it is told."""
 
     def __init__(self, tokens):
         self.tokens = tokens
 
-    def begin(self, prompt, seed): ...
-
     def draft(self, K):
         return Draft(self.tokens[:K])
 
-    def accept(self, n): ...
-
-    def process(self, tokens):
+    def process(self, tokens, features):
         self.tokens = self.tokens[len(tokens) :]
 
 

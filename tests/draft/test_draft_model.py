@@ -30,7 +30,7 @@ def test_the_same_vocabulary_fits(pair):
     target, drafter = pair
     ModelDraft(drafter).check(setting(target))
     source = ModelDraft(drafter).build(setting(target))
-    source.begin([3, 4, 5], seed=0)
+    source.begin([3, 4, 5], 0, None)
     assert len(source.draft(4).tokens) == 4
 
 

@@ -29,10 +29,10 @@ def test_latest():
 
 def test_the_text_grows_by_what_was_committed():
     source = NgramSource(2, 2, "earliest")
-    source.begin([5, 6, 8], seed=0)
+    source.begin([5, 6, 8], 0, None)
     assert source.draft(3).tokens == []
     source.accept(0)
-    source.process([5])
-    source.process([6])
+    source.process([5], None)
+    source.process([6], None)
     draft = source.draft(3)
     assert draft.tokens == [8, 5, 6] and draft.q is None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from acctax.decode.rules import Rule
 from acctax.draft.source import DraftSource
@@ -37,9 +38,8 @@ class Generation:
         self.end = min(len(prompt) + max_new_tokens, self.cache.capacity)
         self.stopped = self.capped = False
         self.cache.roll_back(0)
-        if len(prompt) > 1:
-            self.target.forward(prompt[:-1], self.cache, last=1)
-        self.source.begin(prompt, seed + 1)
+        features = self._pass(prompt[:-1], last=1)[1] if len(prompt) > 1 else None
+        self.source.begin(prompt, seed + 1, features)
 
     @property
     def finished(self) -> bool:
@@ -50,15 +50,21 @@ class Generation:
         start = perf_counter()
         draft = self.source.draft(min(K, self.cache.capacity - len(self.text)))
         drafted = perf_counter()
-        logits = self.target.forward([self.text[-1], *draft.tokens], self.cache)  # [K+1, vocab]
+        logits, features = self._pass([self.text[-1], *draft.tokens])  # [K+1, vocab]
         n, token = self.rule.accept(logits, draft, self.generator)
         committed = self._cut([*draft.tokens[:n], token])
         self.text += committed
         self.cache.roll_back(len(self.text) - 1)
         self.source.accept(min(n, len(committed)))
-        self.source.process(committed)
+        self.source.process(committed, features)
         end = perf_counter()
         return Cycle(len(draft.tokens), n, len(committed), drafted - start, end - start)
+
+    def _pass(self, tokens: list[int], last: int | None = None) -> tuple[Tensor, Tensor | None]:
+        """The target's logits, and features [M, states · hidden] of all its rows where the source wants some."""
+        states = dict.fromkeys(self.source.wants)
+        logits = self.target.forward(tokens, self.cache, last, states)
+        return logits, torch.cat(list(states.values()), dim=1) if states else None
 
     def _cut(self, tokens: list[int]) -> list[int]:
         """Up to the first stop token, inclusive, and then to the cap: a stop hidden beyond the cap does not count."""

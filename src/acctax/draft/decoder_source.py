@@ -25,7 +25,7 @@ class DecoderSource(DraftSource):
         self.generator = torch.Generator()
         self.text: list[int] = []
 
-    def begin(self, prompt: list[int], seed: int) -> None:
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
         self.generator.manual_seed(seed)
         self.text = list(prompt)
         self.cache.roll_back(0)
@@ -46,7 +46,7 @@ class DecoderSource(DraftSource):
     def accept(self, n: int) -> None:
         self.cache.roll_back(min(self.cache.length, len(self.text) + n))
 
-    def process(self, tokens: list[int]) -> None:
+    def process(self, tokens: list[int], features: Tensor | None) -> None:
         self.text += tokens
 
     def bytes_per_draft(self, context: int) -> float:

@@ -1,13 +1,19 @@
 """n-gram look-up: what followed the last n tokens earlier in the text.
 
 The longest n in [min_n, max_n] that occurs wins; of its occurrences the earliest (as vLLM does) or the latest. The
-draft is what follows it, up to K tokens, and ends at the text's end.
+draft is what follows it, up to K tokens, and ends at the text's end. Where no n-gram occurs a head may draft instead.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import Tensor
+
 from acctax.draft.choice import Choice, Setting
+from acctax.draft.eagle import EagleDraft
+from acctax.draft.fallback import FallbackSource
+from acctax.draft.heads.choice import HeadDraft
+from acctax.draft.mtp import MtpDraft
 from acctax.draft.source import Draft, DraftSource
 from acctax.schema import require
 
@@ -19,19 +25,42 @@ class NgramDraft(Choice):
     min_n: int
     max_n: int
     match: Match
+    fallback: Literal["mtp", "eagle"] | None = None
+    path: str | None = None  # of the fallback, as of that source
     kind: Literal["ngram"] = "ngram"
 
     def __post_init__(self) -> None:
         require(self.min_n >= 1, "draft_source.min_n", self.min_n, "must be at least 1")
         require(self.min_n <= self.max_n, "draft_source.min_n", self.min_n,
                 f"must be at most draft_source.max_n ({self.max_n})")  # fmt: skip
+        require(self.path is None or self.fallback is not None, "draft_source.path", self.path,
+                "must be null without draft_source.fallback")  # fmt: skip
+
+    @property
+    def head(self) -> HeadDraft | None:
+        kinds = {"mtp": MtpDraft, "eagle": EagleDraft}
+        return kinds[self.fallback](self.path) if self.fallback else None
+
+    @property
+    def takes_recipe(self) -> bool:
+        return self.head is not None
 
     @property
     def label(self) -> str:
-        return f"ngram:{self.min_n}-{self.max_n}:{self.match}"
+        own = f"ngram:{self.min_n}-{self.max_n}:{self.match}"
+        return f"{own}+{self.head.label}" if self.head else own
 
-    def build(self, setting: Setting) -> "NgramSource":
-        return NgramSource(self.min_n, self.max_n, self.match)
+    @property
+    def fingerprint(self) -> tuple[str, ...]:
+        return self.head.fingerprint if self.head else ()
+
+    def check(self, setting: Setting) -> None:
+        if self.head:
+            self.head.check(setting)
+
+    def build(self, setting: Setting) -> DraftSource:
+        source = NgramSource(self.min_n, self.max_n, self.match)
+        return FallbackSource(source, self.head.build(setting)) if self.head else source
 
 
 def look_up(text: list[int], min_n: int, max_n: int, K: int, match: Match) -> list[int]:
@@ -50,7 +79,7 @@ class NgramSource(DraftSource):
         self.min_n, self.max_n, self.match = min_n, max_n, match
         self.text: list[int] = []
 
-    def begin(self, prompt: list[int], seed: int) -> None:
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
         self.text = list(prompt)
 
     def draft(self, K: int) -> Draft:
@@ -58,7 +87,7 @@ class NgramSource(DraftSource):
 
     def accept(self, n: int) -> None: ...
 
-    def process(self, tokens: list[int]) -> None:
+    def process(self, tokens: list[int], features: Tensor | None) -> None:
         self.text += tokens
 
     def bytes_per_draft(self, context: int) -> float:

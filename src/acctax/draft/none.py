@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import Tensor
+
 from acctax.draft.choice import Choice, Setting
 from acctax.draft.source import Draft, DraftSource
 
@@ -16,14 +18,14 @@ class NoDraft(Choice):
 
 
 class NoSource(DraftSource):
-    def begin(self, prompt: list[int], seed: int) -> None: ...
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None: ...
 
     def draft(self, K: int) -> Draft:
         return Draft([])
 
     def accept(self, n: int) -> None: ...
 
-    def process(self, tokens: list[int]) -> None: ...
+    def process(self, tokens: list[int], features: Tensor | None) -> None: ...
 
     def bytes_per_draft(self, context: int) -> float:
         return 0.0

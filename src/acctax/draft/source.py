@@ -4,6 +4,10 @@
     draft(K)      → Draft    propose up to K tokens
     accept(n)                n of them were accepted: roll your own state back to them
     process(tokens)          what the target committed (the accepted drafts and one more): the text goes on here
+
+A source that drafts from the target's hidden states names them in `wants`, and is handed them with the tokens:
+`features` [rows, states · hidden], the states side by side in the order of `wants`. Row j is of the position *before*
+tokens[j], whose state tokens[j] came from; of a prompt, row j is of prompt[j], before prompt[j + 1].
 """
 
 from abc import ABC, abstractmethod
@@ -30,8 +34,10 @@ class Draft:
 
 
 class DraftSource(ABC):
+    wants: tuple[int, ...] = ()  # hidden states, as `Decoder.forward` counts them; without any, features is None
+
     @abstractmethod
-    def begin(self, prompt: list[int], seed: int) -> None: ...
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None: ...
 
     @abstractmethod
     def draft(self, K: int) -> Draft: ...
@@ -40,7 +46,8 @@ class DraftSource(ABC):
     def accept(self, n: int) -> None: ...
 
     @abstractmethod
-    def process(self, tokens: list[int]) -> None: ...
+    def process(self, tokens: list[int], features: Tensor | None) -> None:
+        """Rows of features beyond len(tokens) are of drafts that were not kept."""
 
     @abstractmethod
     def bytes_per_draft(self, context: int) -> float:

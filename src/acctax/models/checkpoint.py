@@ -67,23 +67,24 @@ def open_checkpoint(target: Target) -> Checkpoint:
         case GgufTarget():
             return _open_folder(target.name, converted(target), chat=target.chat)
         case HubTarget():
-            return _open_folder(target.path, _local_folder(target.path), chat=True)
+            return _open_folder(target.path, local_folder(target.path, "target.path"), chat=True)
 
 
-def _local_folder(path: str) -> Path:
+def local_folder(path: str, field: str) -> Path:
+    """A folder with config.json and safetensors, here or from the hub. Raises ConfigError naming `field`."""
     folder = Path(path).expanduser()
     if not folder.is_dir():
         if folder.is_absolute() or path.startswith(("./", "../", "~")) or path.count("/") != 1:
-            raise ConfigError("target.path", path, "must be a local folder or a hub id (owner/name)")
+            raise ConfigError(field, path, "must be a local folder or a hub id (owner/name)")
         try:
             patterns = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "*.model", "merges.txt"]
             folder = Path(snapshot_download(path, allow_patterns=patterns))
         except Exception as error:  # offline, unknown, gated: all end here
             reason = str(error).splitlines()[0]
             wanted = "must be a local folder or a model that the hub gives"
-            raise ConfigError("target.path", path, f"{wanted} ({reason})") from error
+            raise ConfigError(field, path, f"{wanted} ({reason})") from error
     if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
-        raise ConfigError("target.path", path, "must hold config.json and *.safetensors")
+        raise ConfigError(field, path, "must hold config.json and *.safetensors")
     return folder
 
 

@@ -13,6 +13,8 @@ from acctax.models.config import DecoderConfig
 from acctax.models.rotary import tables
 from acctax.models.weights import DecoderWeights, load_weights
 
+NORMED = -1  # a hidden state's index: after the final norm, as transformers' hidden_states[-1]
+
 
 class Decoder:
     """A model of the Llama family at batch 1. Each row's logits are the same, bit for bit, whatever M is."""
@@ -36,10 +38,14 @@ class Decoder:
         return KVCache(self.config, self.capacity, self.dtype)
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[int], cache: KVCache, last: int | None = None) -> Tensor:
+    def forward(
+        self, tokens: Sequence[int], cache: KVCache, last: int | None = None, states: dict[int, Tensor] | None = None
+    ) -> Tensor:
         """tokens [M] → logits [M, vocab] in float32, of the `last` rows alone if given; the cache grows by M rows.
 
-        Raises ValueError where the cache has no room for them.
+        states: hidden states to keep; under each of its keys it receives one [M, hidden]. i < L: what enters layer i;
+        L: what leaves the last of the L layers; NORMED: that, after the final norm.
+        Raises ValueError where the cache has no room for the rows.
         """
         config, weights, position = self.config, self.weights, cache.length
         if position + len(tokens) > cache.capacity:
@@ -48,7 +54,11 @@ class Decoder:
         x = weights.embedding[torch.tensor(tokens)]  # [M, hidden]
         if self.embed_scale is not None:
             x = x * self.embed_scale
-        for layer, (keys, values), (cos, sin), window in zip(weights.layers, cache.layers, self.rotary, self.windows):
+        states = {} if states is None else states
+        parts = zip(weights.layers, cache.layers, self.rotary, self.windows)
+        for i, (layer, (keys, values), (cos, sin), window) in enumerate(parts):
+            if i in states:
+                states[i] = x
             qkv = layer.qkv(x, norm=layer.attention_norm, eps=eps)  # [M, (heads + 2 · kv_heads) · head_dim]
             a = ops.attend(
                 qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, position, scale, window
@@ -63,6 +73,10 @@ class Decoder:
             else:
                 x = ops.rms_norm(layer.down(h, activation=activation), layer.mlp_out_norm, eps, x)
         cache.length = position + len(tokens)
+        if len(weights.layers) in states:
+            states[len(weights.layers)] = x
+        if NORMED in states:
+            states[NORMED] = ops.rms_norm(x, weights.final_norm, eps)
         if last is not None:
             x = x[-last:]
         return weights.lm_head(x, norm=weights.final_norm, eps=eps, float_out=True)

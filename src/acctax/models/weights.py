@@ -1,5 +1,6 @@
 """The weights of a decoder: a checkpoint's tensors, each linear packed as a recipe says."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -119,11 +120,7 @@ class _Reader:
         key = (ops.backend() == "reference", *((name, rule.format, rule.group) for name, rule in zip(names, rules)))
         linear = self.checkpoint.packed.get(key)
         if linear is None:
-            parts = [
-                registry.get(rule.format).pack(matrix, rule.group, name)
-                for name, matrix, rule in zip(names, matrices, rules)
-            ]
-            linear = self.checkpoint.packed[key] = _joined(modules, parts, biases)
+            linear = self.checkpoint.packed[key] = pack(names, matrices, biases, rules)
         return linear
 
     def _matrix(self, name: str) -> Tensor:
@@ -135,6 +132,12 @@ class _Reader:
         unused = sorted(self.checkpoint.tensors.keys() - self.used - ignored)
         if unused:
             raise ConfigError(f"{self.checkpoint.name}: tensor", unused[0], "is in the checkpoint and nothing uses it")
+
+
+def pack(names: Sequence[str], matrices: list[Tensor], biases: list[Tensor | None], rules: list[Rule]) -> Linear:
+    """Modules that read the same x, each stored as its rule says."""
+    parts = [registry.get(rule.format).pack(m, rule.group, name) for name, m, rule in zip(names, matrices, rules)]
+    return _joined(tuple(name.rpartition(".")[2] for name in names), parts, biases)
 
 
 def _joined(modules: tuple[str, ...], parts: list[PackedWeight], biases: list[Tensor | None]) -> Linear:

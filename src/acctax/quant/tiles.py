@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from acctax import ops
+from acctax import memory, ops
 from acctax.quant import registry
 from acctax.quant.packed import PackedWeight
 
@@ -102,4 +102,5 @@ def _gathered(word: Tensor) -> Tensor:
 
 def _interleaved(rows: Tensor) -> Tensor:
     """[N, n] → [tiles, n, 32]."""
-    return pad(rows, (0, 0, 0, -len(rows) % WIDTH)).unflatten(0, (-1, WIDTH)).transpose(1, 2).contiguous()
+    tiles = pad(rows, (0, 0, 0, -len(rows) % WIDTH)).unflatten(0, (-1, WIDTH)).transpose(1, 2)
+    return memory.empty(tiles.shape, tiles.dtype).copy_(tiles)

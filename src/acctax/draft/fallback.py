@@ -1,0 +1,38 @@
+"""Two sources, one after the other: the second drafts where the first has nothing to say."""
+
+from torch import Tensor
+
+from acctax.draft.source import Draft, DraftSource
+
+
+class FallbackSource(DraftSource):
+    """Both follow the whole text. What the first one's cycles commit waits in the second until it drafts again."""
+
+    def __init__(self, first: DraftSource, second: DraftSource):
+        self.first, self.second = first, second
+        self.wants = second.wants
+        self.drafted = {first: 0, second: 0}  # tokens
+
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
+        self.first.begin(prompt, seed, None)
+        self.second.begin(prompt, seed, features)
+
+    def draft(self, K: int) -> Draft:
+        draft, source = self.first.draft(K), self.first
+        if not draft.tokens:
+            draft, source = self.second.draft(K), self.second
+        self.drafted[source] += len(draft.tokens)
+        return draft
+
+    def accept(self, n: int) -> None:
+        self.first.accept(n)
+        self.second.accept(n)
+
+    def process(self, tokens: list[int], features: Tensor | None) -> None:
+        self.first.process(tokens, None)
+        self.second.process(tokens, features)
+
+    def bytes_per_draft(self, context: int) -> float:
+        """The mean over the tokens drafted so far, whoever drafted them."""
+        total = sum(self.drafted.values())
+        return sum(n * source.bytes_per_draft(context) for source, n in self.drafted.items()) / max(total, 1)

@@ -1,0 +1,74 @@
+"""A head as the drafter.
+
+A row of the head is a pair: a token, and the state of the position before it, which that token came from. h is the
+target's state, g the head's own, recycled. Text t1 … tL, of which the target has read t1 … t(L−1):
+
+    begin(t1 … tL)      features   h1      h2      …   h(L−1)
+                        tokens     t2      t3      …   tL            the row of tL predicts t(L+1)
+    draft(K)            (hL−1, tL) → d1     (g, d1) → d2     …     (g, d(K−1)) → dK           K passes
+    verified            the target reads tL d1 … dK: hL … h(L+K), and keeps n drafts and one token t' of its own
+    accept(n)           forgets the rows of d1 … d(K−1): their states were the head's own
+    process             features   hL      h(L+1)  …   h(L+n−1)  h(L+n)   (rows beyond belong to drafts not kept)
+                        tokens     d1      d2      …   dn        t'
+                        these n + 1 rows wait, and are read in the first pass of the next draft
+
+Row i of the cache is the pair (h(i+1), t(i+2)), whatever the target's positions are called: rotary is relative.
+"""
+
+import torch
+from torch import Tensor
+
+from acctax.draft.heads.head import Head
+from acctax.draft.source import Draft, DraftSource, Draw
+
+
+class HeadSource(DraftSource):
+    def __init__(self, head: Head, vocab: int, draw: Draw):
+        """vocab: the target's, which laws are over."""
+        self.head, self.vocab, self.draw = head, vocab, draw
+        self.wants = head.config.states
+        self.cache = head.new_cache()
+        self.generator = torch.Generator()
+
+    def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
+        self.generator.manual_seed(seed)
+        self.cache.roll_back(0)
+        if len(prompt) > 2:
+            self.head.forward(prompt[1:-1], self.head.state_of(features[:-1]), self.cache)
+        self.known = self.cache.length  # rows whose states were the target's
+        # of the pairs that wait; after a prompt of one token there is none
+        self.tokens, self.features = prompt[1:][-1:], [] if features is None else [features[-1:]]
+
+    def draft(self, K: int) -> Draft:
+        if K == 0 or not self.tokens:
+            return Draft([])
+        drafted, laws = [], []
+        feed, state = self.tokens, self.head.state_of(torch.cat(self.features))
+        self.known += len(feed)
+        self.tokens, self.features = [], []
+        for _ in range(K):
+            logits, state = self.head.forward(feed, state, self.cache)
+            token, law = self._draw(logits)
+            drafted.append(token)
+            laws.append(law)
+            feed = [token]
+        return Draft(drafted, None if laws[0] is None else torch.stack(laws))
+
+    def accept(self, n: int) -> None:
+        self.cache.roll_back(self.known)
+
+    def process(self, tokens: list[int], features: Tensor | None) -> None:
+        self.tokens += tokens
+        self.features.append(features[: len(tokens)])
+
+    def bytes_per_draft(self, context: int) -> float:
+        return self.head.bytes_per_pass(context)
+
+    def _draw(self, logits: Tensor) -> tuple[int, Tensor | None]:
+        """logits [draft_vocab] → a token of the target, and the law [vocab] it was drawn from, 0 outside the head's."""
+        token, law = self.draw(logits, self.generator)
+        if self.head.ids is None:
+            return token, law
+        if law is not None:
+            law = torch.zeros(self.vocab).index_copy(0, self.head.ids, law)
+        return int(self.head.ids[token]), law
