@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from acctax.config import AS_LOADED, HubTarget
+from acctax.config import AS_LOADED
 from acctax.draft.heads.checkpoint import open_head
 from acctax.draft.heads.head import Head
 from acctax.train.chains import Chains, pack
@@ -45,7 +45,7 @@ def saved(request, tiny, tmp_path):
         for parameter in head.parameters():
             parameter.copy_((parameter + 0.1 * torch.randn(parameter.shape)).bfloat16())
     vocabulary = draft_vocabulary([range(50, 90)], 97, DRAFT_VOCAB, always=[2])
-    save_head(tmp_path, head, vocabulary, HubTarget("hf", "some/target"), STATES, len(tiny.config.layers), DRAFTS)
+    save_head(tmp_path, head, vocabulary, tiny, "some/target", DRAFTS)
     return request.param, head, vocabulary, tmp_path
 
 
@@ -63,7 +63,8 @@ def test_config(saved):
     values = json.loads((folder / "config.json").read_text())
     assert values["speculators_model_type"] == {"mtp": "mtp", "eagle": "eagle3"}[kind]
     assert values["speculators_config"]["proposal_methods"][0]["speculative_tokens"] == DRAFTS
-    assert values["speculators_config"]["verifier"]["name_or_path"] == "some/target"
+    assert values["speculators_config"]["verifier"] == {
+        "name_or_path": "some/target", "architectures": ["LlamaForCausalLM"]}
     inner = values["transformer_layer_config"]
     assert inner["model_type"] == {"mtp": "qwen3", "eagle": "llama"}[kind]
     assert inner["rope_parameters"]["rope_theta"] == 10000

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from acctax.progress import Progress
 from acctax.train import corpus as corpora
 from acctax.train import job
 from acctax.train.config import TrainRun
-from acctax.train.corpus import Corpus
 from acctax.train.evaluation import Evaluator
 from acctax.train.heads import build_head
 from acctax.train.material import Material
@@ -74,7 +74,7 @@ def test_a_head_learns_its_text_by_heart(kind, small, tiny, compose_run, tmp_pat
         *small, f"draft_source={kind}", "data.temperatures=[1]", "fit.epochs=60", "fit.learning_rate=3e-3",
         "fit.draft_vocab=97", "fit.evaluations=1")
     written = corpora.make(run, tiny, Progress.silent())
-    corpus = Corpus(written.width, written.train, [s for s in written.train if s.conversation.answer_tokens > 4], [])
+    corpus = replace(written, held_out=written.train)
     vocabulary = draft_vocabulary([], 97, 97, [2])
     columns = slice(0, corpus.width) if kind == "eagle" else slice(corpus.width - 64, corpus.width)
     material = Material(tiny, corpus, vocabulary, columns, torch.float32)
@@ -91,7 +91,7 @@ def test_a_head_learns_its_text_by_heart(kind, small, tiny, compose_run, tmp_pat
     (["draft_source.path=x"], "draft_source.path=x: is for running a head"),
     (["fit.epochs=0"], "fit.epochs=0.0: must be above 0"),
     (["fit.decay=1.5"], "fit.decay=1.5: must lie in (0, 1]"),
-    (["fit.keep=-1"], "fit.keep=-1.0: must lie in [0, 1]"),
+    (["fit.hybrid=-1"], "fit.hybrid=-1.0: must be at least 0"),
     (["fit.drafts=0"], "fit.drafts=0: must be at least 1"),
     (["data.temperatures=[]"], "data.temperatures=(): must be one or more"),
     (["data.disk_gb=0"], "data.disk_gb=0.0: must be above 0"),

@@ -38,13 +38,14 @@ def write_card(run: TrainRun, corpus: Corpus, spent: Spent, facts: Facts, report
         f"on {facts.hardware}, {spent.steps} steps, {spent.tokens:,} answer tokens seen "
         f"({spent.tokens / max(tokens_of(corpus.train), 1):.1f} epochs) in {minutes:.0f} minutes: "
         f"{spent.tokens / max(spent.seconds, 1e-9):,.0f} tokens/s, {per_epoch:.1f} minutes an epoch, "
-        f"peak memory {facts.peak_bytes / 1e9:.1f} GB. One thread; the data was written before, by all cores.",
+        f"peak memory {facts.peak_bytes / 1e9:.1f} GB, on one thread.",
         "",
         "## Data",
         "",
         f"{len(corpus.train):,} conversations, {tokens_of(corpus.train):,} answer tokens, written by the target: "
         f"{_source(run)}, answers at temperatures {_temperatures(run, corpus.train)}, at most {run.data.answer_tokens} "
-        f"tokens. {len(corpus.held_out)} more conversations were held out.",
+        f"tokens. {len(corpus.held_out)} more conversations were held out. Writing took "
+        f"{corpus.seconds / 60:.0f} minutes on {run.data.workers} cores, peak memory {corpus.peak_bytes / 1e9:.1f} GB.",
         "",
         "## Acceptance",
         "",

@@ -71,7 +71,6 @@ class Fit:
     warmup_steps: int
     drafts: int
     decay: float
-    keep: float
     hybrid: float
     draft_vocab: int
     evaluations: int
@@ -85,7 +84,6 @@ class Fit:
         require(self.epochs > 0, "fit.epochs", self.epochs, "must be above 0")
         require(self.learning_rate > 0, "fit.learning_rate", self.learning_rate, "must be above 0")
         require(0 < self.decay <= 1, "fit.decay", self.decay, "must lie in (0, 1]")
-        require(0 <= self.keep <= 1, "fit.keep", self.keep, "must lie in [0, 1]")
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ class TrainRun:
     fit: Fit
     tracking: Tracking
     out: str
+    verifier: str | None
     seed: int
     overrides: tuple[str, ...] = field(default=(), compare=False)
 

@@ -5,6 +5,8 @@ import itertools
 import json
 import multiprocessing
 import os
+import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +42,8 @@ class Corpus:
     train: list[Stored]
     held_out: list[Stored]
     evaluate: list[Stored]
+    seconds: float  # that writing took
+    peak_bytes: int  # of memory, all writing processes together
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,12 @@ def jobs(run: TrainRun, its_plan: Plan, checkpoint: Checkpoint) -> Iterator[Job]
         for i in range(data.held_out):
             yield Job(HELD_OUT, i, JUDGED_AT[i % 2], script)
         for i in itertools.count():
-            opens = bool(openers) and i // len(cycle) % 2 == 1
-            yield Job(TRAIN, i, cycle[i % len(cycle)], script, openers[i // 2 % len(openers)] if opens else ())
+            turn, place = divmod(i, len(cycle))
+            opener = ()
+            if openers and turn % 2 == 1:
+                opened = turn // 2 * len(cycle) + place
+                opener = openers[(opened + opened // len(openers)) % len(openers)]  # each meets every temperature
+            yield Job(TRAIN, i, cycle[place], script, opener)
     else:
         held_out, train = its_plan.scripts[: data.held_out], its_plan.scripts[data.held_out :]
         for i, script in enumerate(held_out):
@@ -114,8 +122,11 @@ def make(run: TrainRun, checkpoint: Checkpoint, progress: Progress) -> Corpus:
     with _alone(folder, progress):
         state = _state(run, folder)
         if state["complete"] < wanted:
+            started = time.monotonic()
             _write(run, progress)
-            state["complete"] = wanted
+            peak = run.data.workers * peak_bytes(resource.RUSAGE_CHILDREN)
+            state |= {"complete": wanted, "seconds": state["seconds"] + time.monotonic() - started,
+                      "peak_bytes": max(state["peak_bytes"], peak)}
             (folder / "corpus.json").write_text(json.dumps(state, indent=1) + "\n")
     train, limit = [], 0
     for stored in read_shards(folder, TRAIN):
@@ -125,7 +136,13 @@ def make(run: TrainRun, checkpoint: Checkpoint, progress: Progress) -> Corpus:
         limit += stored.conversation.answer_tokens
     if not train or not (held_out := read_shards(folder, HELD_OUT)):
         raise ConfigError("data.disk_gb", run.data.disk_gb, "must hold the conversations held out and some to train on")
-    return Corpus(row_width(checkpoint), train, held_out, read_shards(folder, EVALUATE))
+    evaluate = read_shards(folder, EVALUATE)
+    return Corpus(row_width(checkpoint), train, held_out, evaluate, state["seconds"], state["peak_bytes"])
+
+
+def peak_bytes(who: int) -> int:
+    """Of resource.RUSAGE_SELF, or of the largest of RUSAGE_CHILDREN."""
+    return (1 if sys.platform == "darwin" else 1024) * resource.getrusage(who).ru_maxrss
 
 
 @contextmanager
@@ -141,11 +158,12 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
 
 
 def _state(run: TrainRun, folder: Path) -> dict:
-    """{recipe, complete}: what the folder's data is, and the number of tokens it was written for."""
+    """What the folder's data is, the number of tokens it was written for, and what that took."""
     recipe = json.loads(json.dumps({"target": run.target.label, "seed": run.seed, **run.data.recipe}))
     path = folder / "corpus.json"
     if not path.is_file():
-        path.write_text(json.dumps({"recipe": recipe, "complete": 0}, indent=1) + "\n")
+        nothing = {"complete": 0, "seconds": 0.0, "peak_bytes": 0}
+        path.write_text(json.dumps({"recipe": recipe, **nothing}, indent=1) + "\n")
     state = json.loads(path.read_text())
     for name, value in recipe.items():
         if state["recipe"].get(name) != value:

@@ -1,7 +1,6 @@
 """One training run from nothing, or from where it was killed, to a head on disk."""
 
 import resource
-import sys
 from pathlib import Path
 
 import torch
@@ -52,12 +51,12 @@ def _train(run: TrainRun, checkpoint: Checkpoint, state: Path, log: Log, progres
     columns = slice(width - hidden, width) if run.draft_source == "mtp" else slice(0, width)
     trainer = Trainer(run, head, Material(checkpoint, corpus, vocabulary, columns), state / "state.safetensors")
     reports = trainer.fit(progress, log.metrics)
-    save_head(run.folder, head, vocabulary, run.target, states, len(checkpoint.config.layers), run.fit.drafts)
+    save_head(run.folder, head, vocabulary, checkpoint, run.verifier, run.fit.drafts)
     facts = Facts(
         parameters=sum(parameter.numel() for parameter in head.parameters()),
         draft_vocab=vocabulary.size,
         steps_per_epoch=len(trainer.batches) / run.fit.epochs,
-        peak_bytes=_peak_bytes(),
+        peak_bytes=corpora.peak_bytes(resource.RUSAGE_SELF),
         hardware=environment.describe()["hardware"],
     )
     card = run.folder / "README.md"
@@ -77,9 +76,3 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("out", folder.parent, f"must be a folder that can be made ({error.strerror})") from error
-
-
-def _peak_bytes() -> int:
-    """Of this process and of the largest that wrote data."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

@@ -13,26 +13,29 @@ def choose(logits: Tensor, temperatures: Tensor, top_ps: Tensor, uniforms: Tenso
     """
     logits = logits.float()
     best = logits.argmax(dim=-1)
-    peak = logits.gather(1, best[:, None])
-    lse = (logits - peak).exp_().sum(dim=-1).log_() + peak[:, 0]
+    p = logits.softmax(dim=-1)
+    peak = best[:, None]
+    lse = (logits.gather(1, peak) - p.gather(1, peak).log_())[:, 0]
     tokens = best.clone()
     drawn = (temperatures > 0).nonzero()[:, 0]
     if len(drawn):
-        tokens[drawn] = _draw(logits[drawn], temperatures[drawn], top_ps[drawn], uniforms[drawn], best[drawn])
+        tokens[drawn] = _draw(p[drawn], temperatures[drawn], top_ps[drawn], uniforms[drawn], best[drawn])
     return tokens, best, lse
 
 
-def _draw(logits: Tensor, temperatures: Tensor, top_ps: Tensor, uniforms: Tensor, best: Tensor) -> Tensor:
+def _draw(p: Tensor, temperatures: Tensor, top_ps: Tensor, uniforms: Tensor, best: Tensor) -> Tensor:
     """By inversion of the law; a token outside the nucleus is drawn again."""
-    p = (logits / temperatures[:, None]).softmax(dim=-1)
+    bent = (temperatures != 1).nonzero()[:, 0]
+    p[bent] = p[bent].pow_(1 / temperatures[bent, None])
     below = p.cumsum(dim=-1)
-    tries = torch.searchsorted(below, uniforms * below[:, -1:], right=True).clamp_(max=p.shape[1] - 1)
+    total = below[:, -1:]
+    tries = torch.searchsorted(below, uniforms * total, right=True).clamp_(max=p.shape[1] - 1)
     tokens = tries[:, 0].clone()
     open_rows = (top_ps < 1).nonzero()[:, 0]
     for i in range(TRIES):
-        laws, drawn = p[open_rows], tries[open_rows, i]
-        above = torch.where(laws > laws.gather(1, drawn[:, None]), laws, 0.0).sum(dim=-1)
+        law, drawn = p[open_rows], tries[open_rows, i]
+        above = law.masked_fill_(law <= law.gather(1, drawn[:, None]), 0).sum(dim=-1)
         tokens[open_rows] = drawn
-        open_rows = open_rows[above >= top_ps[open_rows]]
+        open_rows = open_rows[above >= top_ps[open_rows] * total[open_rows, 0]]
     tokens[open_rows] = best[open_rows]
     return tokens

@@ -5,25 +5,25 @@ target's own and were not trained.
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING
 
-from acctax.config import HubTarget, Target
+from acctax.models.checkpoint import Checkpoint
+from acctax.train.corpus import captured_layers
 from acctax.train.heads import BlockConfig, EagleHead, Head
 from acctax.train.vocabulary import DraftVocabulary
 
-SPECULATORS = "0.5.0"  # the version whose layout this is
+SPECULATORS = "0.9.0"  # the version whose layout this is
 ACTIVATIONS = {"silu": "silu", "gelu_tanh": "gelu_pytorch_tanh"}
 
 
-def save_head(folder: Path, head: Head, vocabulary: DraftVocabulary, target: Target, states: Sequence[int],
-              target_layers: int, drafts: int) -> None:
-    """states: the target's hidden states that an EAGLE-3 head takes, i: what enters layer i."""
-    config = head.config
+def save_head(folder: Path, head: Head, vocabulary: DraftVocabulary, target: Checkpoint, verifier: str | None,
+              drafts: int) -> None:
+    """verifier: where other engines find the target."""
+    config, target_layers = head.config, len(target.config.layers)
     tensors = {name: parameter.detach().bfloat16().contiguous() for name, parameter in head.named_parameters()}
     if vocabulary.size < config.vocab:
         marked = torch.zeros(config.vocab, dtype=torch.bool)
@@ -38,14 +38,14 @@ def save_head(folder: Path, head: Head, vocabulary: DraftVocabulary, target: Tar
         "speculators_version": SPECULATORS,
         "dtype": "bfloat16",
         "transformer_layer_config": _transformer(config, layers),
-        "speculators_config": _proposal("eagle3" if eagle else "mtp", target, config, drafts),
+        "speculators_config": _proposal("eagle3" if eagle else "mtp", target, verifier, drafts),
         "draft_vocab_size": vocabulary.size,
     }
     if eagle:
         own |= {
-            "eagle_aux_hidden_state_layer_ids": list(states), "target_hidden_size": config.hidden,
+            "eagle_aux_hidden_state_layer_ids": list(captured_layers(target_layers)),
+            "target_hidden_size": config.hidden, "embed_requires_grad": False,
             "norm_before_residual": False, "norm_before_fc": False, "fc_norm": True, "norm_output": True,
-            "embed_requires_grad": False,
         }  # fmt: skip
     else:
         own |= {"num_nextn_predict_layers": 1, "verifier_hidden_state": "post_norm"}
@@ -65,13 +65,13 @@ def _transformer(config: BlockConfig, layers: int) -> dict:
     return {name: written[name] for name in kept}
 
 
-def _proposal(algorithm: str, target: Target, config: BlockConfig, drafts: int) -> dict:
-    where = target.path if isinstance(target, HubTarget) else None
+def _proposal(algorithm: str, target: Checkpoint, verifier: str | None, drafts: int) -> dict:
+    said = {} if target.folder is None else json.loads((target.folder / "config.json").read_text())
     return {
         "algorithm": algorithm,
         "default_proposal_method": "greedy",
         "proposal_methods": [
             {"proposal_type": "greedy", "speculative_tokens": drafts, "verifier_accept_k": 1, "accept_tolerance": 0.0},
         ],
-        "verifier": {"name_or_path": where, "architectures": []},
+        "verifier": {"name_or_path": verifier, "architectures": said.get("architectures") or []},
     }

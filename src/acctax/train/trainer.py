@@ -114,7 +114,7 @@ class Trainer:
                 self.meter.add(f"train/overlap_{k + 1}", judged.overlap)
                 agrees = material.vocabulary.ids[judged.best] == batch.best[label]
                 self.meter.add(f"train/agreement_{k + 1}", agrees.float())
-                rows = rows[torch.rand(len(rows), generator=generator) < judged.accepted.clamp_min(fit.keep)]
+                rows = rows[torch.rand(len(rows), generator=generator) < judged.accepted]
         loss.backward()
         for group in self.optimizer.param_groups:
             group["lr"] = fit.learning_rate * group["times"] * self._schedule()
