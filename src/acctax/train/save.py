@@ -39,10 +39,10 @@ def save_head(folder: Path, head: Head, vocabulary: DraftVocabulary, target: Che
         "dtype": "bfloat16",
         "transformer_layer_config": _transformer(config, layers),
         "speculators_config": _proposal("eagle3" if eagle else "mtp", target, verifier, drafts),
-        "draft_vocab_size": vocabulary.size,
     }
     if eagle:
         own |= {
+            "draft_vocab_size": vocabulary.size,
             "eagle_aux_hidden_state_layer_ids": list(captured_layers(target_layers)),
             "target_hidden_size": config.hidden, "embed_requires_grad": False,
             "norm_before_residual": False, "norm_before_fc": False, "fc_norm": True, "norm_output": True,

@@ -46,7 +46,8 @@ def read_mtp(files: HeadFiles, target: DecoderConfig) -> HeadConfig:
         **block_names(MTP_LAYER, block),
         **those_present(files, embedding="embed_tokens.weight", lm_head="lm_head.weight", d2t="d2t", t2d="t2d"),
     }
+    drafted = files.shapes.get("d2t", (block.vocab,))[0]  # the library itself refuses the field for this kind
     return HeadConfig(
-        "MTP", block, names, (state,), target.hidden, files.values.get("draft_vocab_size", block.vocab), wide=False,
+        "MTP", block, names, (state,), target.hidden, files.values.get("draft_vocab_size", drafted), wide=False,
         recycles_normed=True, **extra,
     )  # fmt: skip
