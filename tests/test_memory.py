@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -19,6 +20,13 @@ def test_what_is_larger_than_a_chunk_gets_its_own_and_what_is_empty_nothing():
     large = memory.empty((memory._CHUNK + 5,), torch.uint8).fill_(1)
     assert large.data_ptr() % memory._PAGE == 0 and len(large) == memory._CHUNK + 5
     assert memory.empty((0, 4), torch.int32).shape == (0, 4)
+
+
+def test_threads_that_ask_at_once_get_memory_of_their_own():
+    with ThreadPoolExecutor(8) as pool:
+        tensors = list(pool.map(lambda i: memory.empty((100,), torch.int64).fill_(i), range(4000)))
+    assert len({tensor.data_ptr() for tensor in tensors}) == 4000
+    assert all((tensor == i).all() for i, tensor in enumerate(tensors))
 
 
 def test_a_chunk_goes_with_its_last_tensor():

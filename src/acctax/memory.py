@@ -8,6 +8,7 @@ than a large page of 2 MB, so they share them.
 import ctypes
 import sys
 from math import prod
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ _CHUNK = 1 << 26  # taken from the system at a time
 _MADV_HUGEPAGE = 14  # linux/mman.h
 
 _free = torch.empty(0, dtype=torch.uint8)  # what is left of the last chunk
+_lock = Lock()
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -24,13 +26,14 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     global _free
     nbytes = prod(shape) * dtype.itemsize
     taken = -(-nbytes // 64) * 64
-    if taken > len(_free):
-        chunk = _new_chunk(max(_CHUNK, taken))
-        if taken == len(chunk):  # a matrix of its own: what was left stays for the next
-            return chunk[:nbytes].view(dtype).view(shape)
-        _free = chunk
-    tensor, _free = _free[:nbytes].view(dtype).view(shape), _free[taken:]
-    return tensor
+    with _lock:
+        if taken > _CHUNK:
+            mine = _new_chunk(taken)
+        else:
+            if taken > len(_free):
+                _free = _new_chunk(_CHUNK)
+            mine, _free = _free[:taken], _free[taken:]
+    return mine[:nbytes].view(dtype).view(shape)
 
 
 def _new_chunk(size: int) -> Tensor:

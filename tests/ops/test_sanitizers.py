@@ -32,7 +32,8 @@ def watched(program: list[str]) -> subprocess.CompletedProcess:
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
-    return subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True, cwd=FOLDER.parents[1])
+    return subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True,
+                          cwd=FOLDER.parents[1])  # fmt: skip
 
 
 def test_no_kernel_touches_what_is_not_its_own_or_does_what_is_not_defined():

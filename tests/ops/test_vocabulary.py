@@ -44,7 +44,8 @@ def test_pick_inverts_the_running_sum(backend, random, n):
     if n == 1:
         weights[0] = 2.0
     running = weights.double().cumsum(0)
-    for u in (1e-12, 0.1, 0.5, 0.9, 1.0, *torch.rand(50, generator=torch.Generator().manual_seed(n)).add(1e-9).tolist()):
+    drawn = 1 - torch.rand(50, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    for u in (1e-12, 0.1, 0.5, 0.9, 1.0, *drawn.tolist()):
         i = ops.pick(weights, u)
         assert weights[i] > 0
         goal, slack = u * float(running[-1]), 1e-6 * float(running[-1])

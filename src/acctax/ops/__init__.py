@@ -19,5 +19,6 @@ pick = torch.ops.acctax.pick.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "argmax", "attend", "backend", "linear", "load", "pick", "read_checksum", "register_format", "rms_norm", "tiled_linear", "unpack",
+    "argmax", "attend", "backend", "linear", "load", "pick", "read_checksum", "register_format", "rms_norm",
+    "tiled_linear", "unpack",
 ]  # fmt: skip

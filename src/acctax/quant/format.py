@@ -65,7 +65,7 @@ class Format:
         return x
 
     def words(self, weight: PackedWeight) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """What `tiles` lays out for a kernel: codes as words, int32 [N, words], block scales [N, spans], row scales [N].
+        """What `tiles` lays out for a kernel: codes int32 [N, words], block scales [N, spans], row scales [N].
 
         None: no kernel reads this weight, the reference serves.
         """
