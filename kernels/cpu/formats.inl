@@ -1,7 +1,7 @@
 // How each packed format is read, in f32. A word of 32 bits holds `per_word` weights of one output feature; the words of
 // a tile's features lie side by side (quant/tiles.py draws them), and operand i is the i-th weight of 16 of them. It is
 // multiplied with one element of x, the same for all features. Codes are exact in f32; the sum over a span, the weights
-// under one scale, is scaled as a whole. At a time: `wide` registers of features, up to `high` rows of x.
+// under one scale, is scaled as a whole.
 
 constexpr float e2m1[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
 constexpr float offset_8[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -53,7 +53,6 @@ template <Format f>
 struct Weights {
     static constexpr Format format = f;
     static constexpr int operands = per_word(f);  // of a word
-    static constexpr int wide = registers, high = scale_bytes(f) ? max_rows_scaled : max_rows;
     using X = float;
     using Word = words;
     using Operand = vec;

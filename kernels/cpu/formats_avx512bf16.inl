@@ -43,7 +43,6 @@ template <Format f>
 struct Bf16Weights {
     static constexpr Format format = f;
     static constexpr int operands = per_word(f) / 2;  // of a word
-    static constexpr int wide = registers, high = scale_bytes(f) ? max_rows_scaled : max_rows;
     using X = uint16_t;
     struct Bytes {
         __m512i upper, lower;
@@ -100,7 +99,6 @@ struct Bf16Weights {
 struct Vnni {
     static constexpr Format format = Format::nvfp4_a8;
     static constexpr int operands = 2;  // of a word, 4 weights each
-    static constexpr int wide = 1, high = max_rows;  // each product loads its own x, at the price of a load
     using X = int8_t;
     using Word = __m512i;
     using Operand = __m512i;

@@ -81,18 +81,19 @@ void block(const Linear& a, int64_t n0, int64_t m0) {
 
 template <class W, int T>
 void block_of(const Linear& a, int64_t n0, int64_t m0, int64_t rows) {
-    if (rows == T) return block<W, W::wide, T>(a, n0, m0);
+    if (rows == T) return block<W, registers, T>(a, n0, m0);
     if constexpr (T > 1) block_of<W, T - 1>(a, n0, m0, rows);
 }
 
 // Tiles, each with all M rows in passes of about equal height, at most what the registers hold.
 template <class W>
 void linear_as(const Linear& a, int64_t begin, int64_t end) {
-    const int64_t passes = (a.M + W::high - 1) / W::high;
-    for (int64_t n0 = begin * tile_width; n0 < end * tile_width && n0 < a.N; n0 += W::wide * lanes)
+    constexpr int height = scale_bytes(W::format) ? max_rows_scaled : max_rows;
+    const int64_t passes = (a.M + height - 1) / height;
+    for (int64_t n0 = begin * tile_width; n0 < end * tile_width && n0 < a.N; n0 += registers * lanes)
         for (int64_t pass = 0; pass < passes; pass++) {
             const int64_t m0 = pass * a.M / passes;
-            block_of<W, W::high>(a, n0, m0, (pass + 1) * a.M / passes - m0);
+            block_of<W, height>(a, n0, m0, (pass + 1) * a.M / passes - m0);
         }
 }
 
