@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
+SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
 FOLDER = Path(__file__).parent
 
 
