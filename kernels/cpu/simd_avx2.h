@@ -123,8 +123,8 @@ inline vec where_equal(words a, uint32_t value, vec b, vec c) {
     return {half(a.lo, b.lo, c.lo), half(a.hi, b.hi, c.hi)};
 }
 
-constexpr int registers = 1;       // of output features at once
-constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
+constexpr int registers = 2;       // of output features at once
+constexpr int max_rows = 2;        // of x at once; fewer where a format's scales need registers too
 constexpr int max_rows_scaled = 2;
 
 }  // namespace acctax::ISA

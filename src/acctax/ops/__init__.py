@@ -1,7 +1,8 @@
 """The few ops a forward pass is made of.
 
-Each is a torch custom op with a plain PyTorch reference, which documents it, and compiled kernels. The
-reference serves until `load` brings in the kernels.
+Each is a torch custom op with a plain PyTorch reference, which documents it, and compiled kernels. The reference serves
+until `load` brings in the kernels. Only `tiled_linear` has none: it is `linear` for weights that were laid out for the
+kernels (quant/tiles.py).
 """
 
 import torch
