@@ -8,7 +8,11 @@ differs from one piece of memory to the next. Peers (torch, bitsandbytes) stand 
 is absent is named.
 """
 
-import argparse
+import sys
+
+sys.path.pop(0)  # this folder: from it, this file would be taken for the package `kernels` that peers import
+
+import argparse  # noqa: E402
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -54,6 +58,7 @@ def main() -> None:
     rows, columns = map(int, arguments.shape.split("x"))
     weight = torch.randn(rows, columns).mul_(0.02).bfloat16()
     contenders = {name: ours(weight, name) for name in arguments.formats.split(",")} | peers(weight)
+    check(contenders, weight)
     seconds = clock(contenders, columns, arguments.rounds)
     Console(width=110).print(table(contenders, seconds, arguments.shape))
 
@@ -88,23 +93,33 @@ def torch_int8(weight: Tensor) -> Contender:
 
 def torch_int4(weight: Tensor) -> Contender:
     rows, columns = weight.shape
-    codes = torch.randint(0, 16, (rows, columns), dtype=torch.int32)
-    scales = torch.rand(columns // 128, rows, 2).bfloat16()
+    groups = weight.float().unflatten(1, (-1, 128))  # w = (code - 8) * scale + zero
+    scale = groups.abs().amax(2) / 7.5
+    codes = (groups / scale[..., None]).round().clamp(-8, 7).add(8).flatten(1).int()
+    scales = torch.stack([scale.T, torch.zeros_like(scale.T)], 2).bfloat16()
     packed = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
     nbytes = packed.nbytes + scales.nbytes
     return copies_of(packed, nbytes, lambda w: lambda x: torch._weight_int4pack_mm_for_cpu(x, w, 128, scales))
 
 
 def bitsandbytes_nf4(weight: Tensor) -> Contender:
+    import bitsandbytes
     from bitsandbytes import functional
 
     codes, state = functional.quantize_4bit(weight, quant_type="nf4")
+    codes, state = functional._convert_weight_packed_for_cpu(codes, state)  # as its Linear4bit does for inference
+    nbytes = codes.nbytes + weight.numel() // 64 * 4
+    return copies_of(codes, nbytes, lambda w: lambda x: bitsandbytes.matmul_4bit(x, w, quant_state=state))
 
-    def linear(x: Tensor, w: Tensor) -> Tensor:
-        return torch.cat([functional.gemv_4bit(row[None], w.t(), state=state) for row in x])
 
-    linear(torch.zeros(1, weight.shape[1]).bfloat16(), codes)
-    return copies_of(codes, codes.nbytes + state.absmax.nbytes, lambda w: lambda x: linear(x, w))
+def check(contenders: dict[str, Contender], weight: Tensor) -> None:
+    """Whoever is timed must compute the product, as well as its bits allow."""
+    x = torch.randn(5, weight.shape[1]).bfloat16()
+    exact = x.float() @ weight.float().T
+    for name, contender in contenders.items():
+        error = (contender.copies[0][0](x).float() - exact).norm() / exact.norm()
+        if not error < 0.2:
+            sys.exit(f"{name}: its product is off by {error:.0%}")
 
 
 def clock(contenders: dict[str, Contender], columns: int, rounds: int) -> dict[tuple[str, int], list[float]]:

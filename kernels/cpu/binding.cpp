@@ -101,7 +101,7 @@ const void* prepared(const Linear& a, const Tensor& x, const float* norm, float 
 }
 
 Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales, std::string format, int64_t group,
-                    int64_t rows, Optional bias, Optional residual, bool float_out, Optional norm, double eps,
+                    int64_t rows, int64_t width, Optional bias, Optional residual, bool float_out, Optional norm, double eps,
                     std::string activation) {
     Linear a{};
     a.format = format_of(format);
@@ -113,10 +113,14 @@ Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales
                     "tiled_linear: no activation '", activation, "'; use 'silu' or 'gelu_tanh'");
     STD_TORCH_CHECK(!gate || (!norm && x.size(1) % 2 == 0), "tiled_linear: a gate needs [M, 2K] and no norm");
     a.M = x.size(0), a.N = rows, a.K = x.size(1) / (gate ? 2 : 1);
+    STD_TORCH_CHECK(a.K == width, "tiled_linear: the weight is ", rows, " x ", width, ", x has ", a.K, " columns");
     STD_TORCH_CHECK(a.K > 0 && a.N >= 0, "tiled_linear: no weight is ", a.N, " x ", a.K);
     check_tiles(a, codes, scales, group);
     a.row_scales = floats(row_scales, (a.N + tile_width - 1) / tile_width * tile_width, "tiled_linear: row_scales");
-    if (residual) check(*residual, x.scalar_type(), a.M * a.N, "tiled_linear: residual");
+    if (residual) {
+        check(*residual, x.scalar_type(), a.M * a.N, "tiled_linear: residual");
+        STD_TORCH_CHECK(residual->size(0) == a.M, "tiled_linear: residual: must be [", a.M, ", ", a.N, "]");
+    }
     a.x = prepared(a, x, floats(norm, a.K, "tiled_linear: norm"), (float)eps, activation);
     a.codes = codes.const_data_ptr(), a.scales = data(scales);
     a.bias = floats(bias, a.N, "tiled_linear: bias"), a.residual = data(residual);
@@ -155,11 +159,12 @@ Tensor attend(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tensor c
     a.type = type_of(qkv, "attend");
     a.M = qkv.size(0), a.width = qkv.size(1), a.Hkv = v_cache.size(0), a.max_len = v_cache.size(1), a.D = v_cache.size(2);
     a.blocks = (a.max_len + 15) / 16;
+    STD_TORCH_CHECK(a.D > 0 && a.Hkv > 0, "attend: caches of ", a.Hkv, " key heads of ", a.D, " hold nothing");
     a.H = a.width / a.D - 2 * a.Hkv;
     a.position = position, a.window = window, a.eps = (float)eps, a.scale = (float)scale;
+    STD_TORCH_CHECK(position >= 0 && position <= a.max_len - a.M && position <= cos.size(0) - a.M, "attend: ", a.M,
+                    " rows from ", position, " on do not fit into a cache of ", a.max_len, " rows");
     const int64_t end = position + a.M;
-    STD_TORCH_CHECK(position >= 0 && end <= a.max_len && end <= cos.size(0), "attend: rows ", position, "..",
-                    end - 1, " do not fit into a cache of ", a.max_len, " rows");
     STD_TORCH_CHECK(a.D % 2 == 0 && a.width % a.D == 0 && a.H > 0 && a.H % a.Hkv == 0 && window >= 0,
                     "attend: ", a.width, " columns do not fit ", a.Hkv, " key heads of ", a.D);
     const ScalarType type = qkv.scalar_type();

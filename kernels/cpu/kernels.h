@@ -105,7 +105,7 @@ struct Kernels {
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 
-const Kernels* kernels_avx512bf16();  // null where the compiler or the processor lacks it
+const Kernels* kernels_avx512bf16();  // null where it was not compiled for
 const Kernels* kernels_avx512();
 const Kernels* kernels_avx2();
 const Kernels* kernels_scalar();

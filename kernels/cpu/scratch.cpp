@@ -9,7 +9,7 @@ void* acctax::Scratch::of(int64_t bytes) {
     if (bytes > size) {
         std::free(data);
         size = 0;
-        data = std::aligned_alloc(64, (bytes + 4095) / 4096 * 4096);
+        data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
         if (!data) throw std::bad_alloc();
         size = bytes;
     }

@@ -79,7 +79,7 @@ inline vec where_equal(words a, uint32_t value, vec b, vec c) {
 }
 
 constexpr int registers = 2;       // of output features at once
-constexpr int max_rows = 8;        // of x at once; fewer where a format's scales need registers too
-constexpr int max_rows_scaled = 6;
+constexpr int max_rows = 8;        // of x at once, where no scales or weights need registers too
+constexpr int max_rows_scaled = 6; // of x, or of queries
 
 }  // namespace acctax::ISA

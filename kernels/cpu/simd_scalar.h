@@ -130,7 +130,7 @@ inline vec where_equal(const words& a, uint32_t value, const vec& b, const vec& 
 }
 
 constexpr int registers = 1;       // of output features at once
-constexpr int max_rows = 4;        // of x at once; fewer where a format's scales need registers too
-constexpr int max_rows_scaled = 2;
+constexpr int max_rows = 4;        // of x at once, where no scales or weights need registers too
+constexpr int max_rows_scaled = 2; // of x, or of queries
 
 }  // namespace acctax::ISA

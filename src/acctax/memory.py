@@ -22,7 +22,7 @@ _lock = Lock()
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """As torch.empty on the CPU. A chunk is given back when the last tensor in it is gone."""
+    """As torch.empty on the CPU. A chunk is given back when the last tensor in it is gone, not before."""
     global _free
     nbytes = prod(shape) * dtype.itemsize
     taken = -(-nbytes // 64) * 64

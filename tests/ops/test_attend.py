@@ -103,6 +103,22 @@ def test_infinity_and_nan_pass_through_their_own_rows_only(backend, random):
     assert torch.equal(y[[0, 1, 3, 4, 5]], clean[[0, 1, 3, 4, 5]])
 
 
+@pytest.mark.parametrize(("heads", "D"), [(0, 16), (1, 0)])
+def test_caches_that_hold_nothing_are_refused(backend, heads, D):
+    if backend == "reference":
+        pytest.skip("plain PyTorch divides by zero in its own words")
+    caches = torch.zeros(heads, 1, D, 16, 1), torch.zeros(heads, 16, D)
+    with pytest.raises(RuntimeError, match="hold nothing"):
+        ops.attend(torch.zeros(1, 48), None, None, 0.0, torch.zeros(16, 8), torch.zeros(16, 8), *caches, 0, 1.0)
+
+
+def test_a_position_beyond_counting_is_refused(backend, random):
+    inputs = Inputs(random, 2, 1, 16, torch.float32, 2, norms=False)
+    qkv = torch.cat((inputs.q, inputs.k, inputs.v), 1)
+    with pytest.raises(RuntimeError, match="do not fit into a cache of 48 rows"):
+        ops.attend(qkv, None, None, 1e-6, inputs.cos, inputs.sin, *inputs.caches(), 2**63 - 2, 0.25)
+
+
 @pytest.mark.parametrize(("begin", "end"), [(MAX_LEN - 3, MAX_LEN + 1), (-1, 2)])
 def test_rows_beyond_the_cache_are_refused(backend, random, begin, end):
     inputs = Inputs(random, 2, 1, 16, torch.float32, end - begin, norms=False)

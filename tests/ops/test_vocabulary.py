@@ -60,7 +60,7 @@ def test_pick_draws_from_the_law(backend):
     assert 0.5 * (drawn - weights).abs().sum() < 1e-3
 
 
-@pytest.mark.parametrize("weights", [[0.0, 0.0], [torch.nan, 0.0], [-1.0, 0.0]])
+@pytest.mark.parametrize("weights", [[], [0.0, 0.0], [torch.nan, 0.0], [-1.0, 0.0]])
 def test_pick_needs_a_weight_above_zero(backend, weights):
     with pytest.raises(RuntimeError, match="no weight is above 0"):
         ops.pick(torch.tensor(weights), 0.5)

@@ -65,8 +65,10 @@ def linear(
     x [M, K] bf16 or f32; bias [N] f32; residual [M, N] x.dtype. Returns [M, N] x.dtype, or f32 if float_out.
     Before the product, x is normed if there is a norm [K] (`rms_norm`), and with an activation ("silu",
     "gelu_tanh") x is [M, 2K], a gate beside what it lets through: act(gate) * up; either is rounded to x.dtype.
-    Raises RuntimeError for a format that nobody registered.
+    Raises RuntimeError for a format that nobody registered, and for both a norm and an activation.
     """
+    if norm is not None and activation:
+        raise RuntimeError("linear: a gate takes no norm")
     if norm is not None:
         x = rms_norm(x, norm, eps)
     if activation:
@@ -107,8 +109,9 @@ def attend(
     Hkv, max_len, D = v_cache.shape
     q, k, v = qkv.split((qkv.shape[1] - 2 * Hkv * D, Hkv * D, Hkv * D), dim=1)
     if position < 0 or position + M > max_len or position + M > len(cos):
-        end = position + M - 1
-        raise RuntimeError(f"attend: rows {position}..{end} do not fit into a cache of {max_len} rows")
+        raise RuntimeError(f"attend: {M} rows from {position} on do not fit into a cache of {max_len} rows")
+    if window < 0:
+        raise RuntimeError(f"attend: a window of {window} sees nothing")
     if not (k_cache.is_contiguous() and v_cache.is_contiguous()):
         raise RuntimeError("attend: the caches must be contiguous")
 
@@ -148,7 +151,7 @@ def pick(weights: Tensor, u: float) -> int:
     weight is above 0.
     """
     running = weights.double().cumsum(0)
-    reached = ((running >= u * running[-1]) & (weights > 0)).nonzero()
+    reached = ((running >= u * running[-1:]) & (weights > 0)).nonzero()
     if not len(reached):
         reached = (weights > 0).nonzero()[-1:]
     if not len(reached):

@@ -51,7 +51,7 @@ class TiledWeight:
     ) -> Tensor:
         """x [M, K] → [M, N], as `PackedWeight.linear`. A row of the result is the same, bit for bit, for every M."""
         return ops.tiled_linear(
-            x, self.codes, self.scales, self.row_scales, self.format, self.group, self.shape[0],
+            x, self.codes, self.scales, self.row_scales, self.format, self.group, *self.shape,
             bias, residual, float_out, norm, eps, activation,
         )  # fmt: skip
 
