@@ -12,8 +12,8 @@ _AFTER_WEIGHT = (
 SCHEMAS = {
     "rms_norm": "(Tensor x, Tensor weight, float eps, Tensor? residual=None) -> Tensor",
     "linear": "(Tensor x, Tensor codes, Tensor? scales, Tensor? global_scale, str format, int group," + _AFTER_WEIGHT,
-    "tiled_linear": "(Tensor x, Tensor codes, Tensor? scales, Tensor? row_scales, str format, int group, int rows, int width,"
-    + _AFTER_WEIGHT,
+    "tiled_linear": "(Tensor x, Tensor codes, Tensor? scales, Tensor? row_scales, str format, int group, int rows,"
+    " int width," + _AFTER_WEIGHT,
     "attend": "(Tensor qkv, Tensor? q_norm, Tensor? k_norm, float eps, Tensor cos, Tensor sin, Tensor(a!) k_cache,"
     " Tensor(b!) v_cache, int position, float scale, int window=0) -> Tensor",
     "argmax": "(Tensor logits) -> Tensor",
