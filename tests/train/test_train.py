@@ -91,7 +91,7 @@ def test_a_head_learns_its_text_by_heart(kind, small, tiny, compose_run, tmp_pat
     (["draft_source.path=x"], "draft_source.path=x: is for running a head"),
     (["fit.epochs=0"], "fit.epochs=0.0: must be above 0"),
     (["fit.decay=1.5"], "fit.decay=1.5: must lie in (0, 1]"),
-    (["fit.hybrid=-1"], "fit.hybrid=-1.0: must be at least 0"),
+    (["fit.warmup_steps=-1"], "fit.warmup_steps=-1: must be at least 0"),
     (["fit.drafts=0"], "fit.drafts=0: must be at least 1"),
     (["data.temperatures=[]"], "data.temperatures=(): must be one or more"),
     (["data.disk_gb=0"], "data.disk_gb=0.0: must be above 0"),

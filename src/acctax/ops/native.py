@@ -22,7 +22,7 @@ def load(kernels: str = "native", isa: str = "") -> None:
     """Chooses what runs the ops on the CPU; "native" builds the kernels on first use (20 s, then cached).
 
     isa: "avx512bf16", "avx512", "avx2" or "scalar" instead of the best that this processor runs (for tests).
-    A decoder keeps the kernels that were in charge when it was loaded.
+    Choose before loading: a decoder's weights keep the layout, and with it the linear op, that was in charge then.
     Without a compiler, or when the build fails, one line on stderr says so and the reference serves.
     Raises ConfigError for other names and for an instruction set that this machine lacks.
     """

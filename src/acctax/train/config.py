@@ -71,7 +71,6 @@ class Fit:
     warmup_steps: int
     drafts: int
     decay: float
-    hybrid: float
     draft_vocab: int
     evaluations: int
     checkpoint_seconds: float
@@ -79,8 +78,7 @@ class Fit:
     def __post_init__(self) -> None:
         _at_least(1, "fit", batch_tokens=self.batch_tokens, drafts=self.drafts, draft_vocab=self.draft_vocab,
                   evaluations=self.evaluations)
-        _at_least(0, "fit", warmup_steps=self.warmup_steps, hybrid=self.hybrid,
-                  checkpoint_seconds=self.checkpoint_seconds)
+        _at_least(0, "fit", warmup_steps=self.warmup_steps, checkpoint_seconds=self.checkpoint_seconds)
         require(self.epochs > 0, "fit.epochs", self.epochs, "must be above 0")
         require(self.learning_rate > 0, "fit.learning_rate", self.learning_rate, "must be above 0")
         require(0 < self.decay <= 1, "fit.decay", self.decay, "must lie in (0, 1]")

@@ -119,7 +119,7 @@ class Evaluator:
         for k in range(self.drafts):
             states = unroll.step(rows)
             text = material.vocabulary.rank[batch.tokens[rows + 2 + k]]
-            _, judged = distance(states, material.lm_head, laws, rows + 1 + k, text, torch.ones(len(rows)), 0.0)
+            _, judged = distance(states, material.lm_head, laws, rows + 1 + k, text, torch.ones(len(rows)))
             if greedy:
                 chance = chance * (material.vocabulary.ids[judged.best] == batch.best[rows + 1 + k])
                 left[k] = chance

@@ -1,13 +1,8 @@
 """How far the head's law is from the target's, row by row, with its gradient: logits never exist all at once.
 
 p is the target's law on the draft vocabulary: what it gives to other tokens is missing from it, and nothing is learned
-from a row that is missing altogether. The gradients of the two parts in the logits z of q = softmax(z):
-
-    cross-entropy    −Σ p log q               mass · q − p, mass = Σ p
-    overlap           Σ min(p, q) = α         q · ([q < p] − Σ q over q < p)
-
-The overlap is the acceptance of a draft drawn from q. Its gradient vanishes where there is none yet, so it joins as the
-head gets better: λ · cross-entropy − (1 − λ) · α with λ = e^(−hybrid · α), as in LK losses (Samarin et al. 2026).
+from a row that is missing altogether. Its cross-entropy −Σ p log q has the gradient mass · q − p in the logits of
+q = softmax(z), mass = Σ p.
 """
 
 from typing import NamedTuple
@@ -41,8 +36,7 @@ def law(states: Tensor, lm_head: Tensor, lse: Tensor) -> Tensor:
 
 class _Distance(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states: Tensor, lm_head: Tensor, laws: Tensor, label: Tensor, text: Tensor, weights: Tensor,
-                hybrid: float):
+    def forward(ctx, states: Tensor, lm_head: Tensor, laws: Tensor, label: Tensor, text: Tensor, weights: Tensor):
         """label [n]: rows of laws; text [n]: draft id of the token that follows, −1 outside; weights [n]"""
         n = len(states)
         grad, total = torch.empty_like(states), 0.0
@@ -59,9 +53,8 @@ class _Distance(torch.autograd.Function):
             accepted = (q.gather(1, ids) / p.gather(1, ids).clamp_min_(1e-9)).clamp_max_(1)[:, 0]
             for kept, part in zip(judged, (cross_entropy, overlap, best, accepted * (text[rows] >= 0))):
                 kept[rows] = part
-            share = torch.exp(-hybrid * overlap)  # λ [rows]
-            total += float((weights[rows] * (share * cross_entropy - (1 - share) * overlap)).sum())
-            grad[rows] = (_gradient(p, q, share, hybrid) * weights[rows, None]).to(states.dtype) @ lm_head
+            total += float(weights[rows] @ cross_entropy)
+            grad[rows] = ((q * p.sum(dim=-1, keepdim=True) - p) * weights[rows, None]).to(states.dtype) @ lm_head
         ctx.save_for_backward(grad)
         ctx.mark_non_differentiable(*judged)
         return states.new_tensor(total, dtype=torch.float), *judged
@@ -69,20 +62,12 @@ class _Distance(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_total: Tensor, *_: Tensor):
         [grad] = ctx.saved_tensors
-        return grad * grad_total.to(grad.dtype), None, None, None, None, None, None
+        return grad * grad_total.to(grad.dtype), None, None, None, None, None
 
 
-def _gradient(p: Tensor, q: Tensor, share: Tensor, hybrid: float) -> Tensor:
-    mass = p.sum(dim=-1)
-    if hybrid == 0:
-        return q * mass[:, None] - p
-    below = q * (q < p)
-    pull = (1 - share)[:, None]
-    return q * (share * mass + (1 - share) * below.sum(dim=-1))[:, None] - share[:, None] * p - pull * below
-
-
-def distance(states: Tensor, lm_head: Tensor, laws: Tensor, label: Tensor, text: Tensor, weights: Tensor,
-             hybrid: float) -> tuple[Tensor, Judgement]:
-    """Σ weights · distance over the rows, and each row judged. λ is held fixed in the gradient."""
-    total, *judged = _Distance.apply(states, lm_head, laws, label, text, weights, hybrid)
+def distance(
+    states: Tensor, lm_head: Tensor, laws: Tensor, label: Tensor, text: Tensor, weights: Tensor
+) -> tuple[Tensor, Judgement]:
+    """Σ weights · cross-entropy over the rows, and each row judged."""
+    total, *judged = _Distance.apply(states, lm_head, laws, label, text, weights)
     return total, Judgement(*judged)

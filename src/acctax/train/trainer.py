@@ -109,7 +109,7 @@ class Trainer:
                 label = rows + 1 + k
                 text = material.vocabulary.rank[batch.tokens[(label + 1).clamp_max(len(batch.tokens) - 1)]]
                 weights = torch.full((len(rows),), fit.decay**k / len(batch.starts))
-                part, judged = distance(states, material.lm_head, laws, label, text, weights, fit.hybrid)
+                part, judged = distance(states, material.lm_head, laws, label, text, weights)
                 loss = loss + part
                 self.meter.add(f"train/overlap_{k + 1}", judged.overlap)
                 agrees = material.vocabulary.ids[judged.best] == batch.best[label]
