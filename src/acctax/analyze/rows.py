@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acctax import theory
+from acctax.analyze import same_context
 from acctax.analyze.acceptance import Acceptance, Pairs, pair
 from acctax.analyze.decomposition import Corner, decompose
 from acctax.analyze.figures import Figures
@@ -96,7 +97,13 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
         named |= {name + suffix: figure for name, figure in own.items()}
         corners.append(Corner(sum(arm.bytes_ar.values()), timing.T1, timing.T_verify, timing.C, tau))
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
-    return Figures.of(named | _comparison(*corners, W_cycle, record.is_reference))
+    named |= _comparison(*corners, W_cycle, record.is_reference)
+    scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
+    if same := same_context.figures(scored, K, by_prompt):
+        named |= same
+        if "same/tau_ratio" in same:
+            named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
+    return Figures.of(named)
 
 
 def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
