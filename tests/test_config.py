@@ -11,7 +11,7 @@ from acctax.errors import ConfigError
 def test_the_default_cell(compose):
     cell = compose()
     assert cell.choices() == {
-        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "self:int8_all",
+        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "mtp",
         "K": 3, "workload": "mixed", "decoding": "greedy", "device": "cpu", "seed": 0}
     assert cell.is_reference and cell.reference() == cell
     assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
@@ -27,9 +27,15 @@ def test_the_reference_loses_every_quant_choice_and_nothing_else(compose):
 
 def test_a_quantized_drafter_alone_is_a_candidate(compose):
     assert not compose("drafter_quant=nvfp4").is_reference
-    assert not compose("drafter_quant=bf16").is_reference  # a self-drafter comes in int8: bf16 is a change
+    assert not compose("drafter_quant=bf16", "draft_source=self").is_reference  # a self-drafter comes in int8: bf16 is a change
     assert compose("drafter_quant=bf16", "draft_source=draft_model", "draft_source.path=x").is_reference
     assert compose("drafter_quant=nvfp4", "K=0").is_reference  # nothing is drafted
+
+
+def test_a_target_without_a_head_of_its_own_drafts_for_itself(compose):
+    assert compose("target=random_llama").draft_source.kind == "self"
+    assert compose("target=random_llama", "draft_source=ngram").draft_source.kind == "ngram"
+    assert compose("target=smollm2_135m", "draft_source=self").draft_source.kind == "self"
 
 
 def test_rules_keep_their_order_and_group(compose):
@@ -44,11 +50,12 @@ def test_without_a_draft_source_K_is_0(compose):
 
 
 def test_cell_id_follows_what_is_measured(compose, tmp_path):
-    cell_id = compose().cell_id
+    own = compose("draft_source=self")
     same = ("tracking.experiment=other", "verdict.margin=0.1", f"target.cache_dir={tmp_path}", "measure.resamples=100")
-    assert {compose(override).cell_id for override in same} == {cell_id}
+    assert {compose("draft_source=self", override).cell_id for override in same} == {own.cell_id}
     other = ("K=4", "seed=1", "measure=standard", "target_quant=int8", "device.threads=1", "draft_source.recipe=nvfp4")
-    assert len({compose(override).cell_id for override in other} | {cell_id}) == len(other) + 1
+    ids = {compose("draft_source=self", override).cell_id for override in other}
+    assert len(ids | {own.cell_id, compose().cell_id}) == len(other) + 2
 
 
 def test_cell_id_follows_the_prompts(compose, tmp_path):
