@@ -5,7 +5,7 @@ analysed again, under other rules, on a machine without torch.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -67,3 +67,20 @@ class Record:
 def _arm(raw: dict) -> Arm:
     rounds = [Round(**{**r, "T": {int(m): t for m, t in r["T"].items()}}) for r in raw["rounds"]]
     return Arm(**{**raw, "prompts": [PromptRecord(**p) for p in raw["prompts"]], "rounds": rounds})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not be measured."""
+
+    name: str  # the choices that tell it from the others of its sweep
+    reason: str
+    rerun: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a sweep leaves behind, all that a report is made of."""
+
+    records: list[Record]  # in the order they were measured
+    failures: list[Failure] = field(default_factory=list)

@@ -13,7 +13,7 @@ from acctax import environment
 from acctax.config import Cell, from_hydra
 from acctax.errors import ConfigError
 from acctax.progress import Progress
-from acctax.record import Record
+from acctax.record import Failure, Measured, Record
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress", default=Progress.silent())
 
@@ -76,7 +76,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     finally:
         log.end(status)
     if sweep.failures:
-        raise CellsFailed("\n".join(f"failed: {name}: {reason}" for name, reason in sweep.failures))
+        raise CellsFailed("\n".join(f"failed: {cell.name}: {cell.reason}" for cell in sweep.failures))
     return sweep.records
 
 
@@ -84,7 +84,7 @@ class _Sweep:
     def __init__(self, cells: Sequence[Cell], launch: Callable[[int], Record], log):
         self.cells, self.launch, self.log = cells, launch, log
         self.records: list[Record] = []
-        self.failures: list[tuple[str, str]] = []  # name of the cell, reason
+        self.failures: list[Failure] = []
         self._curves: dict[str, list[tuple[Cell, dict[str, float]]]] = {}  # by scheme
         self._names = _names(cells)
 
@@ -114,7 +114,7 @@ class _Sweep:
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self.log.break_cell(run_id, reason, traceback.format_exc())
-            self.failures.append((name, reason))
+            self.failures.append(Failure(name, reason, cell.rerun_command))
             return f"FAILED, {reason}"
         self.records.append(record)
         self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
@@ -128,9 +128,9 @@ class _Sweep:
 
         for points in self._curves.values():
             self.log.log_curve(points[0][0], [(cell.K, metrics) for cell, metrics in points])
-        verdict = self.cells[0].verdict
-        report.print_terminal(self.records, verdict)
-        self.log.store_report(report.write(self.records, verdict, folder))
+        findings = report.read(Measured(self.records, self.failures), self.cells[0].verdict)
+        report.print_terminal(findings)
+        self.log.store_report(report.write(findings, folder))
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:

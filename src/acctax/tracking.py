@@ -30,7 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError  # noqa: E402
 
 from acctax.config import Cell, Tracking, Verdict  # noqa: E402
 from acctax.errors import ConfigError  # noqa: E402
-from acctax.record import Record  # noqa: E402
+from acctax.record import Failure, Measured, Record  # noqa: E402
 
 LONGEST_TEXT = 500  # of a param or tag; MLflow refuses longer params
 LARGEST_BATCH = 1000  # metrics in one call
@@ -210,8 +210,8 @@ class Sweep:
 
 def read_sweep(
     uri: str | None = None, sweep_id: str | None = None, experiment: str = "acctax"
-) -> tuple[list[Record], Verdict]:
-    """The records of a sweep's finished cells, in the order they were measured, and the rules it was judged by.
+) -> tuple[Measured, Verdict]:
+    """What a sweep left, in the order it was measured, and the rules it was judged by.
 
     uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
     None is the latest that has a finished cell. Raises ConfigError where there is none.
@@ -222,10 +222,13 @@ def read_sweep(
     store = open_store(Tracking(uri=uri, experiment=experiment, artifacts=None, reuse=False))
     sweeps = [sweep_id] if sweep_id else [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
     for candidate in sweeps:
-        cells = store.search(f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'", status="FINISHED")
-        if cells:
+        of_sweep = f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'"
+        finished, failed = (store.search(of_sweep, status)[::-1] for status in ("FINISHED", "FAILED"))
+        if finished:
+            records = [store.read_record(run.info.run_id) for run in finished]
+            failures = [Failure(run.info.run_name, run.data.tags["reason"], run.data.tags["rerun"]) for run in failed]
             rules = json.loads(store.client.get_run(candidate).data.tags["rules"])
-            return [store.read_record(run.info.run_id) for run in reversed(cells)], Verdict(**rules)
+            return Measured(records, failures), Verdict(**rules)
     raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
 
 

@@ -92,11 +92,12 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
         acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round)
         tau = acceptance.tau(by_prompt)
         own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
+        own |= _forward(arm, np.median(record.bandwidth))
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
         named |= {name + suffix: figure for name, figure in own.items()}
         corners.append(Corner(sum(arm.bytes_ar.values()), timing.T1, timing.T_verify, timing.C, tau))
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
-    return Figures.of(named | _comparison(*corners, W_cycle, record.is_reference))
+    return Figures.of(named | compare(*corners, W_cycle, record.is_reference))
 
 
 def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
@@ -123,6 +124,15 @@ def _time(timing: Timing, K: int) -> Named:
     }
 
 
+def _forward(arm: Arm, bandwidth: float) -> Named:
+    """T(M) for every M that was clocked, and what a plain pass would take if its bytes (bytes/s) were all."""
+    M_clocked = set.intersection(*(set(clock.T) for clock in arm.rounds))
+    T = {M: np.exp(np.mean(np.log([clock.T[M] for clock in arm.rounds]))) for M in sorted(M_clocked)}
+    return {f"time/T_{M}_ms": 1e3 * seconds for M, seconds in T.items()} | {
+        "time/roofline_ms": 1e3 * sum(arm.bytes_ar.values()) / bandwidth,
+    }
+
+
 def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
     tok_s, classic = tau / timing.C, tau / (timing.T1 + timing.D)  # BW_eff/B_token is 1/T(1), K·c·T(1) is D
     seconds = sum(prompt.seconds for prompt in arm.prompts)
@@ -132,8 +142,8 @@ def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
         "speed/tok_s": tok_s,
         "speed/tok_s_ar": 1 / timing.C_ar,
         "speed/speedup": tok_s * timing.C_ar,
-        "speed/classic_tok_s": classic,
-        "speed/classic_residual": classic / tok_s - 1,
+        "predict/classic_tok_s": classic,
+        "predict/classic_residual": classic / tok_s - 1,
         "speed/end_to_end_tok_s": tokens / seconds,
         # end-to-end tok/s over τ/C, by the typical prompt: a stall that hits one says nothing of the others
         "speed/agreement": timing.C[0] / typical_cycle,
@@ -151,7 +161,8 @@ def _bytes(arm: Arm, timing: Timing) -> Named:
     }
 
 
-def _comparison(r: Corner[Draws], c: Corner[Draws], W_cycle: float, is_reference: bool) -> Named:
+def compare(r: Corner[Draws], c: Corner[Draws], W_cycle: float, is_reference: bool) -> Named:
+    """The figures of candidate c over reference r; W_cycle: bytes of a cycle, r over c."""
     parts = decompose(r, c)
     A = c.tau / r.tau
     clocked, counted = theory.acceptance_tax(parts.W_spec, A), theory.counted_tax(W_cycle, A)

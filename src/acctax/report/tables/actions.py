@@ -1,0 +1,30 @@
+"""The ranking of next actions for the best configuration, those that lose at the end."""
+
+from collections.abc import Sequence
+
+from acctax.analyze.actions import Action
+from acctax.report.tables.table import Table
+from acctax.report.tables.text import number, percent
+
+
+def next_actions(actions: Sequence[Action]) -> Table | None:
+    if not actions:
+        return None
+    return Table(
+        "actions", "Next actions for the best configuration",
+        ("lever", "tok/s", "gain", "95 % interval", "known by", ""),
+        tuple((_cells(action),) for action in actions),
+        note="measured: by cells of this sweep. predicted: from the ledger, the clock and same-context acceptance.",
+    )  # fmt: skip
+
+
+def _cells(action: Action) -> tuple[str, ...]:
+    interval = f"{percent(action.low)} to {percent(action.high)}" if action.measured else ""
+    return (
+        action.name,
+        number(action.tok_s, 1),
+        percent(action.gain),
+        interval,
+        "measured" if action.measured else "predicted",
+        "rejected" if action.gain < 0 else "",
+    )
