@@ -52,6 +52,7 @@ def read_published(study: Published, rules: Rules = Rules()) -> Row:
                "(published, without intervals)",
         component="acceptance" if taxed else None,
         remedy=None if taxed else "intervals would decide",
+        wanted=frozenset(),
         figures=figures,
         prompts=0,
         rounds=0,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acctax import theory
+from acctax.analyze import same_context
 from acctax.analyze.acceptance import Acceptance, Pairs, pair
 from acctax.analyze.decomposition import Corner, decompose
 from acctax.analyze.figures import Figures
@@ -29,6 +30,7 @@ class Row:
     reason: str
     component: str | None  # of a REJECT: what ate the win
     remedy: str | None  # of an UNDECIDED: what would decide it
+    wanted: frozenset[str]  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
     figures: Figures
     prompts: int  # that counted
     rounds: int
@@ -71,9 +73,10 @@ def _row(record: Record, figures: Figures, verdict: Verdict, prompts: int) -> Ro
         cell_id=record.cell_id,
         is_reference=record.is_reference,
         verdict=verdict.name,
-        reason=verdict.reason,
+        reason=verdict.reason + (f" ({record.stopped_because})" if record.stopped_because else ""),
         component=verdict.component,
         remedy=verdict.remedy,
+        wanted=verdict.wanted,
         figures=figures,
         prompts=prompts,
         rounds=len(record.reference.rounds),
@@ -89,15 +92,21 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     named: Named = {"bytes/bandwidth_GBs": np.median(record.bandwidth) / 1e9, "behaviour/prompts": len(pairs)}
     corners = []
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
-        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round)
-        tau = acceptance.tau(by_prompt)
+        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
+        tau = acceptance.tau(by_prompt, record.looks)
         own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
         own |= _forward(arm, np.median(record.bandwidth))
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
         named |= {name + suffix: figure for name, figure in own.items()}
         corners.append(Corner(sum(arm.bytes_ar.values()), timing.T1, timing.T_verify, timing.C, tau))
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
-    return Figures.of(named | compare(*corners, W_cycle, record.is_reference))
+    named |= compare(*corners, W_cycle, record.is_reference)
+    scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
+    if same := same_context.figures(scored, K, by_prompt):
+        named |= same
+        if "same/tau_ratio" in same:
+            named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
+    return Figures.of(named)
 
 
 def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
