@@ -114,12 +114,13 @@ class _Sweep:
 
         cell, name, started = self.cells[number], self._names[number], time.monotonic()
         origin, record = self.log.find_finished(cell, set_up(cell)) or (None, None)
+        step = cell.K if self._over_K(cell) else 0  # on the curve over K, where there is one
         run_id = self.log.start_cell(cell, name, origin)
         try:
             record = record or self.launch(number)
             self.log.log_record(run_id, record)
             row = analyze(record, cell.verdict)
-            self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)
+            self.log.end_cell(run_id, f"{name} {row.verdict}", row.metrics(), row.verdict, row.reason, step)
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self.log.break_cell(run_id, reason, traceback.format_exc())
@@ -127,9 +128,13 @@ class _Sweep:
             return f"FAILED, {reason}"
         self.records.append(record)
         self.rows.append(row)
-        self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
+        if self._over_K(cell):
+            self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
         how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
         return f"{row.verdict} {row.reason} ({how})"
+
+    def _over_K(self, cell: Cell) -> bool:
+        return sum(other.scheme == cell.scheme for other in self.cells) > 1
 
     def pull_levers(self) -> None:
         """What more of the fastest candidate could be quantized, kept on the sweep's run."""
@@ -152,14 +157,17 @@ class _Sweep:
         from acctax import report
 
         for points in self._curves.values():
-            self.log.log_curve(points[0][0], [(cell.K, metrics) for cell, metrics in points])
+            cell = points[0][0]
+            name = self._names[self.cells.index(cell)].replace(f"K={cell.K}", "over K")
+            self.log.log_curve(cell, name, [(cell.K, metrics) for cell, metrics in points])
         findings = report.read(Measured(self.records, self.failures, self.levers), self.cells[0].verdict)
         report.print_terminal(findings)
-        self.log.store_report(report.write(findings, folder))
+        self.log.store_report(report.write(findings, folder), report.spoken(findings))
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
     """What tells each cell from the others, and always target_quant and K."""
     choices = [cell.choices() for cell in cells]
-    telling = [name for name in choices[0] if name in ("target_quant", "K") or len({c[name] for c in choices}) > 1]
-    return [" ".join(f"{name}={chosen[name]}" for name in telling) for chosen in choices]
+    telling = [name for name in choices[0] if name == "K" or len({c[name] for c in choices}) > 1]
+    telling = [name for name in telling if name != "target_quant"]
+    return [" ".join([c["target_quant"], *(f"{name}={c[name]}" for name in telling)]) for c in choices]

@@ -35,6 +35,7 @@ from acctax.record import Failure, Lever, Measured, Record, levers_from_json, le
 LONGEST_TEXT = 500  # of a param or tag; MLflow refuses longer params
 LARGEST_BATCH = 1000  # metrics in one call
 SQLITE = "sqlite:///"
+NOTE = "mlflow.note.content"  # Markdown on a run's page
 LEVERS = "levers.json"  # of the parent run
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
 
@@ -179,9 +180,11 @@ class Sweep:
                 Path(folder, name).write_text(text)
             self._store.client.log_artifacts(run_id, folder)
 
-    def end_cell(self, run_id: str, metrics: Mapping[str, float], verdict: str, reason: str) -> None:
-        tags = _short({"verdict": verdict, "reason": reason})
-        self._log_metrics(run_id, [(metrics, 0)], [RunTag(key, value) for key, value in tags.items()])
+    def end_cell(self, run_id: str, name: str, metrics: Mapping[str, float], verdict: str, reason: str,
+                 step: int = 0) -> None:
+        """name: the run's from now on; a compared run shows its name, but no tag."""
+        tags = _short({"verdict": verdict, "reason": reason, "mlflow.runName": name, NOTE: f"**{verdict}** {reason}"})
+        self._log_metrics(run_id, [(metrics, step)], [RunTag(key, value) for key, value in tags.items()])
         self._store.client.set_terminated(run_id)
 
     def break_cell(self, run_id: str, reason: str, traceback: str) -> None:
@@ -189,10 +192,10 @@ class Sweep:
         self._store.client.log_text(run_id, traceback, "traceback.txt")
         self._store.client.set_terminated(run_id, status="FAILED")
 
-    def log_curve(self, cell: Cell, points: Iterable[tuple[int, Mapping[str, float]]]) -> None:
+    def log_curve(self, cell: Cell, name: str, points: Iterable[tuple[int, Mapping[str, float]]]) -> None:
         """One run that holds a scheme's metrics over K (as MLflow's step); cell: any cell of the scheme."""
         choices = {name: value for name, value in cell.choices().items() if name != "K"}
-        run_id = self._start("curve", f"over K: {cell.scheme}", {}, choices)
+        run_id = self._start("curve", name, {}, choices)
         self._log_metrics(run_id, [(metrics, K) for K, metrics in points])
         self._store.client.set_terminated(run_id)
 
@@ -207,7 +210,9 @@ class Sweep:
     def store_levers(self, levers: list[Lever]) -> None:
         self._store.client.log_text(self.run_id, levers_to_json(levers), LEVERS)
 
-    def store_report(self, files: Iterable[Path]) -> None:
+    def store_report(self, files: Iterable[Path], note: str) -> None:
+        """note: Markdown, shown on the sweep's page."""
+        self._store.client.set_tag(self.run_id, NOTE, note)
         for file in files:
             self._store.client.log_artifact(self.run_id, str(file), "report")
 

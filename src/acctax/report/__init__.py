@@ -20,6 +20,11 @@ def print_terminal(findings: Findings) -> None:
     terminal.print_findings(findings)
 
 
+def spoken(findings: Findings) -> str:
+    """The verdicts in words, as Markdown."""
+    return markdown.speak(findings)
+
+
 def write(findings: Findings, folder: Path) -> list[Path]:
     """report.html, report.md, report.tex, report.csv and the pictures in `folder`, made if absent."""
     parts = sections(findings)

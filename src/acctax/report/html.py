@@ -5,6 +5,7 @@ from html import escape
 
 from acctax.analyze.advice import commands
 from acctax.analyze.verdicts import Name
+from acctax.record import Failure
 from acctax.report.findings import Findings
 from acctax.report.pictures import Picture, style
 from acctax.report.sections import Section
@@ -44,7 +45,7 @@ pre { background: var(--card); padding: .8rem; overflow-x: auto; font-size: .85r
 
 def render(findings: Findings, sections: Sequence[Section]) -> str:
     sweep = findings.sweep
-    verdicts = "".join(map(_headline, headlines(sweep)))
+    verdicts = "".join([*map(_headline, headlines(sweep)), *map(_failure, findings.failures)])
     body = [f"<h1>acctax</h1><p class=faint>{escape(title(sweep))}</p><div class=verdicts>{verdicts}</div>"]
     for section in sections:
         body.append(f"<h2>{escape(section.title)}</h2>")
@@ -66,6 +67,13 @@ def _headline(headline: Headline) -> str:
     return (
         f"<div class='verdict {headline.verdict}'><b>{headline.verdict}</b> "
         f"<b style='color: var(--ink)'>{escape(headline.title)}</b>{lines}</div>"
+    )
+
+
+def _failure(failure: Failure) -> str:
+    return (
+        f"<div class='verdict FAILED'><b>FAILED</b> <b style='color: var(--ink)'>{escape(failure.name)}</b>"
+        f"<p>{escape(failure.reason)}</div>"
     )
 
 

@@ -11,7 +11,7 @@ from acctax.report.tables import Table
 
 
 def render(findings: Findings, sections: Sequence[Section]) -> str:
-    parts = [f"# acctax: {title(findings.sweep)}", *map(_headline, headlines(findings.sweep))]
+    parts = [f"# acctax: {title(findings.sweep)}", speak(findings)]
     for section in sections:
         parts.append(f"## {section.title}")
         parts += [f"![{picture.caption}]({picture.file})" for picture in section.pictures]
@@ -20,6 +20,12 @@ def render(findings: Findings, sections: Sequence[Section]) -> str:
         parts.append("\n".join(["### Measure the rejected again", "", "```sh", *again, "```"]))
     parts.append("\n".join(["## How it was measured", "", *(f"- {note}" for note in notes(findings.sweep))]))
     return "\n\n".join(parts) + "\n"
+
+
+def speak(findings: Findings) -> str:
+    """The verdicts, why, and what to do next."""
+    failed = (f"**FAILED {failure.name}**: {failure.reason}" for failure in findings.failures)
+    return "\n\n".join([*map(_headline, headlines(findings.sweep)), *failed])
 
 
 def _headline(headline: Headline) -> str:

@@ -2,7 +2,7 @@
 
 import io
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,10 @@ class AcctaxSweeper(BasicSweeper):
         return sweep.run(cells, launch, folder, shlex.join(["python", "-m", "acctax", *arguments]))
 
     def _compose(self, arguments: list[str]) -> Iterator[tuple[DictConfig, list[str]]]:
-        """Every cell's configuration and overrides; what its experiment sweeps over, and is not given, is swept too."""
+        """Every cell's configuration and overrides.
+
+        What an experiment sweeps over, and the arguments do not give, is swept too; it may be other experiments.
+        """
         loader = self.hydra_context.config_loader
         parsed = OverridesParser.create(config_loader=loader).parse_overrides(arguments)
         for overrides in self.split_arguments(parsed, max_batch_size=None)[0]:
@@ -64,10 +67,21 @@ class AcctaxSweeper(BasicSweeper):
                      if key not in given or key == "experiment"}
             if swept:
                 kept = [override for override in overrides if _key(override) not in swept]
-                yield from self._compose([*kept, *(f"{key}={value}" for key, value in swept.items())])
+                composed = self._compose([*kept, *(f"{key}={value}" for key, value in swept.items())])
+                yield from _once(composed) if "experiment" in swept else composed
             else:
                 yield cfg, overrides
 
 
 def _key(override: str) -> str:
     return override.lstrip("+~").partition("=")[0]
+
+
+def _once(composed: Iterable[tuple[DictConfig, list[str]]]) -> Iterator[tuple[DictConfig, list[str]]]:
+    """Without the cells that an earlier experiment has."""
+    seen = []
+    for cfg, overrides in composed:
+        own = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
+        if own not in seen:
+            seen.append(own)
+            yield cfg, overrides

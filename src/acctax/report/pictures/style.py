@@ -40,8 +40,9 @@ def applied() -> Iterator[None]:
 def svg(figure: Figure) -> str:
     """The figure's SVG, without what changes from run to run or means nothing outside a file of its own."""
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(r' id="[a-z0-9.]+_\d+"', "", text.getvalue())
+    figure.savefig(text, format="svg")
+    described = re.sub(r" *<metadata>.*?</metadata>\n", "", text.getvalue(), flags=re.DOTALL)  # date and version
+    return re.sub(r' id="[a-z0-9.]+_\d+"', "", described)
 
 
 def inline(text: str) -> str:

@@ -42,7 +42,8 @@ def _shown(sweep: Sweep) -> list[tuple[str, Row]]:
         shown = [(f"{scheme.label}, K={row.K}", row) for row in scheme.rows]
     else:
         shown = [(f"{scheme.label}, K={scheme.headline.K}", scheme.headline) for scheme in candidates]
-    return [(title, row) for title, row in shown if row.verdict != Name.INVALID and np.isfinite(_ends(row)).all()]
+    return [(title, row) for title, row in shown if row.verdict != Name.INVALID
+            and np.isfinite([*_ends(row), row["speed/W_spec"]]).all()]
 
 
 def _ends(row: Row) -> np.ndarray:
