@@ -122,7 +122,7 @@ class _Sweep:
             row = analyze(record, cell.verdict)
             self.log.end_cell(run_id, f"{name} {row.verdict}", row.metrics(), row.verdict, row.reason, step)
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = _line(error)
             self.log.break_cell(run_id, reason, traceback.format_exc())
             self.failures.append(Failure(name, reason, cell.rerun_command))
             return f"FAILED, {reason}"
@@ -147,9 +147,13 @@ class _Sweep:
 
         record = self.records[self.rows.index(best)]
         cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
-        with Progress(cells=1) as progress, progress.cell("levers of the fastest candidate"):
-            self.levers = measure_levers(cell, record, progress)
-        self.log.store_levers(self.levers)
+        name = "levers of the fastest candidate"
+        try:
+            with Progress(cells=1) as progress, progress.cell(name):
+                self.levers = measure_levers(cell, record, progress)
+            self.log.store_levers(self.levers)
+        except Exception as error:
+            self.failures.append(Failure(name, _line(error), cell.rerun_command))
 
     def report(self, folder: Path) -> None:
         if not self.records:
@@ -163,6 +167,10 @@ class _Sweep:
         findings = report.read(Measured(self.records, self.failures, self.levers), self.cells[0].verdict)
         report.print_terminal(findings)
         self.log.store_report(report.write(findings, folder), report.spoken(findings))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
