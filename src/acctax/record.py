@@ -5,7 +5,7 @@ analysed again, under other rules, on a machine without torch.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,33 @@ class PromptRecord:
     capped: bool  # the last cycle was cut by max_new_tokens: it is kept out of every rate
     looped: bool  # the text repeats itself
     seconds: float  # the decoding loop, prefill excluded
+
+
+@dataclass(frozen=True)
+class Along:
+    """Drafts of one arm along a text that is there, each judged by the arm's own target. Sums over chains, by depth."""
+
+    overlap: list[float]  # Σ min(p, q)
+    alive: list[float]  # the chance that this draft and all before it are accepted
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One prompt's text, written by the reference, read by both arms without decoding. Sums over its positions.
+
+    TV, KL and the likelihoods are of the models' laws at temperature 1, whatever the decoding is.
+    """
+
+    prompt_id: str
+    positions: int
+    tv: float  # total variation between the targets' laws
+    kl: float  # of the candidate's law from the reference's, in nats
+    agree: int  # positions where both arg-max are one
+    nll_reference: float  # of the text, in nats
+    nll_candidate: float
+    chains: int  # of K drafts: one from each position that has K tokens of text
+    reference: Along
+    candidate: Along
 
 
 @dataclass(frozen=True)
@@ -54,6 +81,7 @@ class Record:
     bandwidth: list[float]  # bytes/s a large read reached, one a round, same process
     environment: dict[str, str]  # hardware, threads, kernels, versions, commit
     rerun: str  # the command that measures this cell again
+    same_context: list[Scored] = field(default_factory=list)  # one a prompt
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -61,9 +89,25 @@ class Record:
     @classmethod
     def from_json(cls, text: str) -> "Record":
         raw = json.loads(text)
-        return cls(**{**raw, "reference": _arm(raw["reference"]), "candidate": _arm(raw["candidate"])})
+        arms = {name: _arm(raw[name]) for name in ("reference", "candidate")}
+        return cls(**{**raw, **arms, "same_context": [_scored(scored) for scored in raw.get("same_context", [])]})
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One more component of the best cell, quantized on trial: its bytes, its acceptance along the reference's text."""
+
+    component: str  # "lm_head", "q,k,v", "o", "mlp", "kv cache", "drafter"
+    recipe: str  # the rules added to the cell's
+    bytes_ar: dict[str, float]  # as in Arm
+    bytes_cycle: dict[str, float]
+    same_context: list[Scored] = field(default_factory=list)  # as in Record; empty where it cannot be scored
 
 
 def _arm(raw: dict) -> Arm:
     rounds = [Round(**{**r, "T": {int(m): t for m, t in r["T"].items()}}) for r in raw["rounds"]]
     return Arm(**{**raw, "prompts": [PromptRecord(**p) for p in raw["prompts"]], "rounds": rounds})
+
+
+def _scored(raw: dict) -> Scored:
+    return Scored(**{**raw, **{name: Along(**raw[name]) for name in ("reference", "candidate")}})

@@ -74,7 +74,7 @@ def notes(sweep: Sweep) -> list[str]:
         f"{_median(rows, 'bytes/BW_eff_GBs'):.1f} of the candidates.",
         f"End-to-end tok/s over τ/C: {_median(rows, 'speed/agreement_ref'):.2f} reference, "
         f"{_median(rows, 'speed/agreement'):.2f} candidates. Classic prediction BW_eff/B_token·τ/(1+K·c): "
-        f"{signed(100 * _median(rows, 'speed/classic_residual'))} % off (medians).",
+        f"{signed(100 * _median(rows, 'predict/classic_residual'))} % off (medians).",
         " · ".join(first.environment[key] for key in ("hardware", "kernels", "versions", "commit")
                    if first.environment.get(key)),
         "A verdict belongs to this pair of target and drafter, one text at a time, on this hardware.",
