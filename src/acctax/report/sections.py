@@ -20,11 +20,12 @@ def sections(findings: Findings) -> list[Section]:
     planned = {
         "From bytes to tokens": (("waterfall",), (tables.wins(sweep), tables.waterfall(sweep), tables.taxes(sweep))),
         "What to do next": ((), (tables.next_actions(findings.actions),)),
-        "Draft depth": (("tok_s_over_k",), (tables.best_K(sweep),)),
+        "Draft depth": (("tok_s_over_k",), (tables.best_K(sweep), tables.tuned_taxes(sweep))),
         "Acceptance": (("acceptance_by_position", "byte_win_over_tv"), (tables.same_context(sweep),)),
         "Time": (("forward_time",), (tables.timing(sweep),)),
         "Bytes": (("bytes_by_component",), ()),
         "Predictions": ((), (tables.predictions(sweep),)),
+        "Target and drafter": ((), (tables.interaction(sweep),)),
         "Rejected and failed": ((), (tables.rejected(sweep), tables.failed(findings.failures))),
     }
     made = (

@@ -9,7 +9,7 @@ from acctax.analyze.advice import advise
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.analyze.verdicts import Name
-from acctax.report.tables.predictions import MODELS, median_residual
+from acctax.report.tables.predictions import known_models
 from acctax.report.tables.text import pair
 
 
@@ -114,9 +114,8 @@ def _one_K(rows: Sequence[Row]) -> list[str]:
 
 
 def _predictions(sweep: Sweep) -> list[str]:
-    off = {model: median_residual(sweep, model) for model in MODELS}
-    known = ", ".join(f"{model} {residual}" for model, residual in off.items() if residual)
-    return [f"Predicted tok/s is off by, in the median: {known}."] if known else []
+    off = ", ".join(f"{model} {100 * residual:.1f} %" for model, residual in known_models(sweep).items())
+    return [f"Predicted tok/s is off by, in the median: {off}."] if off else []
 
 
 def _range(rows: Sequence[Row], field: str) -> str:

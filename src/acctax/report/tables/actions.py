@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from acctax.analyze.actions import Action
 from acctax.report.tables.table import Table
-from acctax.report.tables.text import number, percent
+from acctax.report.tables.text import NONE, number, percent
 
 
 def next_actions(actions: Sequence[Action]) -> Table | None:
@@ -12,19 +14,18 @@ def next_actions(actions: Sequence[Action]) -> Table | None:
         return None
     return Table(
         "actions", "Next actions for the best configuration",
-        ("lever", "tok/s", "gain", "95 % interval", "known by", ""),
+        ("lever", "tok/s", "gain", "95 % interval", "known by"),
         tuple((_cells(action),) for action in actions),
         note="measured: by cells of this sweep. predicted: from the ledger, the clock and same-context acceptance.",
     )  # fmt: skip
 
 
 def _cells(action: Action) -> tuple[str, ...]:
-    interval = f"{percent(action.low)} to {percent(action.high)}" if action.measured else ""
+    interval = NONE if np.isnan(action.low) else f"{percent(action.low)} to {percent(action.high)}"
     return (
         action.name,
         number(action.tok_s, 1),
         percent(action.gain),
         interval,
-        "measured" if action.measured else "predicted",
-        "rejected" if action.gain < 0 else "",
+        ("measured" if action.measured else "predicted") + ", rejected" * (action.gain < 0),
     )

@@ -1,36 +1,39 @@
-"""The best K of either side, and what tuning K again gives back."""
+"""The best K of either side, measured and predicted, and what a K that was not tuned again costs."""
 
-from acctax.analyze.sweep import BestK, Scheme, Sweep
+from acctax.analyze.best_k import BestK, Tuning
+from acctax.analyze.sweep import Sweep
 from acctax.report.tables.table import Table
-from acctax.report.tables.text import NONE, number, share
+from acctax.report.tables.text import number
+
+MOVED = {True: "yes", False: "no", None: "perhaps"}
 
 
 def best_K(sweep: Sweep) -> Table | None:
     """For the schemes that were measured at several K."""
-    swept = [scheme for scheme in sweep.schemes if len(scheme.valid) > 1 and scheme.best_K()]
-    if not swept:
+    tuned = {scheme.label: scheme.tuning() for scheme in sweep.schemes if len(scheme.valid) > 1}
+    rows = tuple((_cells(label, tuning),) for label, tuning in tuned.items() if tuning)
+    if not rows:
         return None
     return Table(
-        "best-k", "The best K of both sides",
-        ("scheme", "K* reference", "K* candidate", "speed-up", "tax at K* ref.", "at own K*", "by the clock",
-         "W_spec there"),
-        tuple((_cells(scheme),) for scheme in swept),
-        note="K* (every K that may be the best): argmax of tok/s over plain decoding in the same job. "
-             "speed-up: over plain decoding, at either side's K*. What the tax at own K* is less than the "
-             "tax at the reference's is what tuning K again gives back.",
+        "best-k", "The best K of both sides, reference → candidate",
+        ("scheme", "K* ref.", "K* cand.", "classic", "refined", "moved", "speed-up", "stale K loses", "tok/s"), rows,
+        note="K* (every K that may be the best): argmax of tok/s over plain decoding in the same job. classic, refined: K* "
+             "predicted from the deepest cell alone. stale K: the candidate at the reference's K*.",
     )  # fmt: skip
 
 
-def _cells(scheme: Scheme) -> tuple[str, ...]:
-    r, c = scheme.best_K("_ref"), scheme.best_K()
-    same, own = scheme.at(r.K), scheme.tax_at_own_K()
+def _cells(label: str, tuning: Tuning) -> tuple[str, ...]:
+    r, c = tuning.predicted_reference, tuning.predicted_candidate
     return (
-        scheme.label,
-        _best(r),
-        _best(c),
-        f"{r.speedup:.2f}× → {c.speedup:.2f}×",
-        share(same["tax/counted"]) if same else NONE,
-        *((share(own.counted), share(own.clocked), number(own.R, 3)) if own else (NONE,) * 3),
+        label,
+        _best(tuning.reference),
+        _best(tuning.candidate),
+        f"{r.classic} → {c.classic}",
+        f"{r.refined} → {c.refined}",
+        MOVED[tuning.moved],
+        f"{tuning.reference.speedup:.2f} → {tuning.candidate.speedup:.2f}",
+        f"{tuning.stale:.0%}",
+        number(tuning.stale_tok_s, 1),
     )
 
 

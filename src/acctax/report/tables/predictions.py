@@ -7,14 +7,20 @@ from acctax.report.tables.table import Table, per_cell
 from acctax.report.tables.text import number, percent
 
 MODELS = {
+    "forecast": "τ along the reference's text, over bytes of a cycle at the read bandwidth; nothing decoded, nothing clocked",
     "classic": "BW_eff/B_token·τ/(1+K·c)",
-    "refined": "τ/(T(K+1)+D+O) of parts measured apart from this cell's cycle",
-    "forecast": "before any decoding: bytes, bandwidth, same-context acceptance",
+    "refined": "τ/(T(K+1)+D+O), O from a plain step",
 }
 
 
+def known_models(sweep: Sweep) -> dict[str, float]:
+    """Models that predicted something → how far off, the median over both arms of all cells."""
+    residuals = {model: sweep.median_residual(model) for model in MODELS}
+    return {model: residual for model, residual in residuals.items() if np.isfinite(residual)}
+
+
 def predictions(sweep: Sweep) -> Table | None:
-    known = {model: how for model, how in MODELS.items() if median_residual(sweep, model)}
+    known = known_models(sweep)
     if not known:
         return None
     return per_cell(
@@ -25,13 +31,6 @@ def predictions(sweep: Sweep) -> Table | None:
             *(cell for model in known for cell in (number(row[f"predict/{model}_tok_s"], 1),
                                                    percent(row[f"predict/{model}_residual"]))),
         ),
-        note=" ".join(f"{model}: {how}; median {median_residual(sweep, model)} off, either way."
-                      for model, how in known.items()),
+        note=" ".join(f"{model}: {MODELS[model]}; off by {100 * residual:.1f} % in the median of both arms."
+                      for model, residual in known.items()),
     )  # fmt: skip
-
-
-def median_residual(sweep: Sweep, model: str) -> str:
-    """Over both arms of all cells; empty where the model predicted none."""
-    residuals = np.array([row[f"predict/{model}_residual{arm}"] for row in sweep.rows for arm in ("", "_ref")])
-    known = residuals[np.isfinite(residuals)]
-    return f"{100 * np.median(np.abs(known)):.1f} %" if known.size else ""

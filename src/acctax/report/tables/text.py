@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from acctax.analyze.intervals import Estimate
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 
@@ -39,10 +40,8 @@ def percent(value: float, digits: int = 1) -> str:
 
 def tax(row: Row, figure: str, digits: int = 0) -> str:
     """Its share of the win with its interval; one that is negative is a bonus."""
-    e = row.estimate(figure)
+    return bonus(row.estimate(figure), digits)
+
+
+def bonus(e: Estimate, digits: int = 0) -> str:
     return f"bonus {-e:.{digits}%}" if e.value < 0 else f"{e:.{digits}%}"
-
-
-def share(value: float) -> str:
-    """The same without an interval."""
-    return NONE if np.isnan(value) else f"{'bonus ' * (value < 0)}{100 * abs(value):.0f} %"
