@@ -174,8 +174,9 @@ def _line(error: Exception) -> str:
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
-    """What tells each cell from the others, and always target_quant and K."""
+    """What tells each cell from the others: its target_quant, its K, and whatever else varies."""
     choices = [cell.choices() for cell in cells]
-    telling = [name for name in choices[0] if name == "K" or len({c[name] for c in choices}) > 1]
-    telling = [name for name in telling if name != "target_quant"]
-    return [" ".join([c["target_quant"], *(f"{name}={c[name]}" for name in telling)]) for c in choices]
+    varying = [name for name in choices[0] if name == "K" or len({c[name] for c in choices}) > 1]
+    telling = [name for name in varying if name != "target_quant"]
+    return [" ".join([c["target_quant"], *(f"{name}={c[name]}" for name in telling if c[name] != "none")])
+            for c in choices]

@@ -42,8 +42,7 @@ def scored(record: Record, tv: float, alpha: float = 0.9) -> Record:
     def along(alpha: float) -> Along:
         return Along([chains * alpha] * K, [chains * alpha**i for i in range(1, K + 1)])
 
-    texts = [
-        Scored(prompt.prompt_id, 50, 50 * (tv + 0.001 * i), 50 * tv**2, 45, 100.0, 104.0, chains, along(0.97), along(alpha))
-        for i, prompt in enumerate(record.reference.prompts)
-    ]
+    arms = along(0.97), along(alpha)
+    texts = [Scored(prompt.prompt_id, 50, 50 * (tv + 0.001 * i), 50 * tv**2, 45, 100.0, 104.0, chains, *arms)
+             for i, prompt in enumerate(record.reference.prompts)]  # fmt: skip
     return replace(record, same_context=texts)

@@ -37,13 +37,14 @@ def test_a_table_is_what_it_was():
         (("nvfp4_qkv K=1", "0.998 [−0.1, ∞]", "50 %"), ("nvfp4_qkv K=2", "1.2 → 1.3", "—")),
         (("int8 K=1", r"\a{b}$&#^~", "1–2"),),
     )
-    assert latex._table(Table("wins", "Wins, log-%", ("cell", "W_spec", "τ_c/τ_r"), groups, "100·ln"), "a\\_b") == GOLDEN
+    table = Table("wins", "Wins, log-%", ("cell", "W_spec", "τ_c/τ_r"), groups, "100·ln")
+    assert latex._table(table, r"a\_b") == GOLDEN
 
 
-@pytest.mark.parametrize("findings", [
-    read(over_K()), read(over_schemes(), FAILURE), read([scored(r, 0.01 * i) for i, r in enumerate(over_schemes(), 1)])])
-def test_a_document_is_sound(findings):
-    text = render(findings)
+@pytest.mark.parametrize("records", [
+    over_K(), over_schemes(), [scored(record, 0.01 * i) for i, record in enumerate(over_schemes(), 1)]])
+def test_a_document_is_sound(records):
+    text = render(read(records, FAILURE))
     opened, closed = (Counter(re.findall(rf"\\{which}\{{(\w+)\}}", text)) for which in ("begin", "end"))
     assert opened == closed and opened["table"] > 3
     bare = re.sub(r"\\[\\{}$%&#_]", "", text)  # what is left of a special sign means what it means to TeX

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from acctax.analyze import sweep
+from acctax.record import Round
 from acctax.report import pictures
 from acctax.report.pictures import byte_win_over_tv, style, tok_s_over_k, waterfall
 from tests.report.sweeps import over_K, over_schemes, read, scored
@@ -65,11 +66,10 @@ def test_the_waterfall_ends_where_it_is_realized():
 
 
 def test_drift_between_jobs_bends_no_curve():
-    calm = [replace(record, reference=slower(record.reference, 1), candidate=slower(record.candidate, 1)) for record in over_K()]
-    drifting = [replace(record, reference=slower(record.reference, 1 + i), candidate=slower(record.candidate, 1 + i))
-                for i, record in enumerate(over_K())]
     curves = []
-    for records in (calm, drifting):
+    for drift in (0, 1):
+        records = [replace(record, reference=slower(record.reference, 1 + drift * i),
+                           candidate=slower(record.candidate, 1 + drift * i)) for i, record in enumerate(over_K())]
         with style.applied():
             [panel] = tok_s_over_k.draw(read(records).sweep).axes
         curves.append([line.get_ydata() for line in panel.lines if len(line.get_ydata()) == 7][0])
@@ -77,7 +77,7 @@ def test_drift_between_jobs_bends_no_curve():
 
 
 def slower(arm, factor: float):
-    rounds = [replace(r, T={M: t * factor for M, t in r.T.items()}, D=r.D * factor, C=r.C * factor, C_ar=r.C_ar * factor)
+    rounds = [Round({M: t * factor for M, t in r.T.items()}, r.D * factor, r.C * factor, r.C_ar * factor)
               for r in arm.rounds]
     return replace(arm, rounds=rounds, prompts=[replace(p, seconds=p.seconds * factor) for p in arm.prompts])
 

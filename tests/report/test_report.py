@@ -40,12 +40,11 @@ def test_a_file_gets_120_plain_columns(records):
 
 def test_no_cell_wraps_on_a_terminal_of_100_columns():
     out = io.StringIO()
-    print_findings(read(over_schemes()), Console(file=out, width=100, force_terminal=True, color_system=None))
-    lines = [line.strip() for line in out.getvalue().splitlines()]
-    for table in (tables.wins(read(over_schemes()).sweep), tables.waterfall(read(over_schemes()).sweep)):
-        for row in table.rows:
-            assert [cell for line in lines if line.startswith(row[0]) for cell in [line]
-                    if all(part in cell for part in row)], row
+    findings = read(over_schemes()[:5])
+    print_findings(findings, Console(file=out, width=100, force_terminal=True, color_system=None))
+    lines = out.getvalue().splitlines()
+    for table in (tables.wins(findings.sweep), tables.waterfall(findings.sweep)):
+        assert all(any(all(cell in line for cell in row) for line in lines) for row in table.rows)
 
 
 def test_the_verdict_comes_first_and_failures_follow():

@@ -42,7 +42,7 @@ def test_a_waterfall_row_adds_up():
 def test_bonus_undefined_and_invalid_are_plain():
     sweep = read(over_schemes()).sweep
     wins = {row[0]: row for row in tables.wins(sweep).rows}
-    assert wins["nvfp4 K=3"][4].startswith("bonus") and wins["nvfp4 K=3"][5] == "ACCEPT"
+    assert wins["nvfp4 K=3"][4].startswith("−") and wins["nvfp4 K=3"][5] == "ACCEPT"
     assert wins["bf16 K=3"][4:] == ("—", "REFERENCE")
     assert wins["nvfp4_lm_head K=3"][1:] == ("—", "—", "—", "—", "INVALID")
     assert wins["fp32 K=3"][4] == "—"

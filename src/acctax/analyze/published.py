@@ -1,5 +1,4 @@
-"""Figures that others published, as a row: what they say goes through the same analysis, what they leave out has no value.
-"""
+"""Figures that others published, as a row: they go through the same analysis, and what they leave out has no value."""
 
 from dataclasses import dataclass
 
@@ -64,7 +63,8 @@ def read_published(study: Published, rules: Rules = Rules()) -> Row:
 def _corner(side: Side, bytes_token: float) -> Corner[Draws]:
     """tok/s = τ/C gives the cycle; how it splits was not published."""
     unknown = np.array([np.nan])
-    return Corner(bytes_token, T1=unknown, T_verify=unknown, C=np.array([side.tau / side.tok_s]), tau=np.array([side.tau]))
+    tau, tok_s = np.array([side.tau]), np.array([side.tok_s])
+    return Corner(bytes_token, T1=unknown, T_verify=unknown, C=tau / tok_s, tau=tau)
 
 
 def _side(side: Side, K: int) -> dict[str, float]:

@@ -14,33 +14,50 @@ from acctax.report.tables import Table
 
 LIGHT = """--ink: #1b1b1f; --faint: #5f5f66; --rule: #dcdce1; --paper: #ffffff; --card: #f6f6f8;
   --accept: #00684b; --reject: #a84300; --undecided: #7a5200; --invalid: #8a3a68; --reference: #00578a;"""
-STYLE = """
-:root { color-scheme: light dark; LIGHT }
-@media (prefers-color-scheme: dark) { :root { --ink: #ececf0; --faint: #a3a3ab; --rule: #3a3a42; --paper: #17171b;
-  --card: #212127; --accept: #3cc79b; --reject: #ff8a3c; --undecided: #e6b34d; --invalid: #dd9bc2; --reference: #56b4e9; } }
-body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; max-width: 68rem;
+DARK = """--ink: #ececf0; --faint: #a3a3ab; --rule: #3a3a42; --paper: #17171b; --card: #212127;
+  --accept: #3cc79b; --reject: #ff8a3c; --undecided: #e6b34d; --invalid: #dd9bc2; --reference: #56b4e9;"""
+STYLE = f""":root {{ color-scheme: light dark; {LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {DARK} }} }}
+@media print {{ :root {{ {LIGHT} }} }}
+""" + """
+body { background: var(--paper); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; max-width: 68rem;
   margin: 0 auto; padding: 1.5rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; } p { margin: .3rem 0; }
+h1 { font-size: 1.5rem; margin: 0; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
+p { margin: .3rem 0; }
 .faint, figcaption, .note { color: var(--faint); font-size: .87rem; }
-.verdicts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .8rem;
+.verdicts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .8rem;
   margin: 1rem 0; }
 .verdict { background: var(--card); border-left: .3rem solid; padding: .6rem 1rem; }
-.verdict p { color: var(--ink); } .verdict p.faint { color: var(--faint); } b.ACCEPT, .ACCEPT { color: var(--accept); } .REJECT, .FAILED { color: var(--reject); }
-.UNDECIDED { color: var(--undecided); } .INVALID { color: var(--invalid); } .REFERENCE { color: var(--reference); }
-figure, .scroll { margin: 1rem 0; overflow-x: auto; } svg { max-width: max(100%, 36rem); height: auto; display: block; }
+.verdict p, .verdict b + b { color: var(--ink); }
+.verdict .faint { color: var(--faint); }
+.ACCEPT { color: var(--accept); }
+.REJECT, .FAILED { color: var(--reject); }
+.UNDECIDED { color: var(--undecided); }
+.INVALID { color: var(--invalid); }
+.REFERENCE { color: var(--reference); }
+figure, .scroll { margin: 1rem 0; overflow-x: auto; }
+svg { max-width: max(100%, 36rem); height: auto; display: block; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums;
   border-top: 2px solid var(--ink); border-bottom: 2px solid var(--ink); }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th { font-weight: 500; border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 th, td { text-align: right; padding: .2rem .75rem; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; } td:last-child, th:last-child { padding-right: 0; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+th:last-child, td:last-child { padding-right: 0; }
 tbody + tbody tr:first-child td { border-top: 1px solid var(--rule); }
 #failed td { text-align: left; white-space: normal; }
-pre { background: var(--card); padding: .8rem; overflow-x: auto; font-size: .85rem; white-space: pre-wrap; }
-@media print { :root { LIGHT } body { font-size: 10pt; max-width: none; padding: 0; } figure, table, .verdict { break-inside: avoid; }
-  h2 { break-after: avoid; } svg { max-width: 100%; } .scroll, figure { overflow: visible; }
-  th, td { white-space: normal; padding: .1rem .3rem; } }
-""".replace("LIGHT", LIGHT)  # paper is white whatever the screen is
+pre { background: var(--card); padding: .8rem; font-size: .85rem; white-space: pre-wrap; }
+@media print {
+  html { font-size: 10pt; }
+  body { max-width: none; padding: 0; }
+  figure, tr, .verdict { break-inside: avoid; }
+  h2, caption { break-after: avoid; }
+  svg { max-width: 100%; }
+  .scroll, figure { overflow: visible; }
+  th, td { white-space: normal; padding: .1rem .3rem; }
+}
+"""
 
 
 def render(findings: Findings, sections: Sequence[Section]) -> str:
@@ -63,16 +80,16 @@ def render(findings: Findings, sections: Sequence[Section]) -> str:
 
 def _headline(headline: Headline) -> str:
     faint = ((headline.speeds, ""), (headline.advice, "next: "))
-    lines = f"<p>{escape(headline.reason)}" + "".join(f"<p class=faint>{how}{escape(line)}" for line, how in faint if line)
+    lines = "".join(f"<p class=faint>{how}{escape(line)}" for line, how in faint if line)
     return (
         f"<div class='verdict {headline.verdict}'><b>{headline.verdict}</b> "
-        f"<b style='color: var(--ink)'>{escape(headline.title)}</b>{lines}</div>"
+        f"<b>{escape(headline.title)}</b><p>{escape(headline.reason)}{lines}</div>"
     )
 
 
 def _failure(failure: Failure) -> str:
     return (
-        f"<div class='verdict FAILED'><b>FAILED</b> <b style='color: var(--ink)'>{escape(failure.name)}</b>"
+        f"<div class='verdict FAILED'><b>FAILED</b> <b>{escape(failure.name)}</b>"
         f"<p>{escape(failure.reason)}</div>"
     )
 

@@ -46,8 +46,9 @@ def _headline(scheme: Scheme) -> Headline:
 def _speeds(scheme: Scheme, row: Row) -> str:
     if not row.metrics():
         return ""
-    parts = [f"{how} {pair(row, f'speed/{figure}', 1)}" for how, figure in (("speculative", "tok_s"), ("plain", "tok_s_ar"))
-             if np.isfinite(row[f"speed/{figure}"])]  # fmt: skip
+    known = {how: figure for how, figure in (("speculative", "speed/tok_s"), ("plain", "speed/tok_s_ar"))
+             if np.isfinite(row[figure])}  # fmt: skip
+    parts = [f"{how} {pair(row, figure, 1)}" for how, figure in known.items()]
     parts[-1] += " tok/s"
     best = scheme.best_K()
     if best and len(scheme.valid) > 1:

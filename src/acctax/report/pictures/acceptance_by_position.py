@@ -7,8 +7,8 @@ from acctax.analyze.sweep import Sweep
 from acctax.report.pictures import style
 
 CAPTION = (
-    "Acceptance by position in the draft, of drafts whose predecessors were accepted. Filled: each arm on its own text; "
-    "hollow: the overlap of draft and target, 1 − TV, of both arms on the reference's text."
+    "Acceptance by position in the draft, of drafts whose predecessors were accepted. Filled: each arm on its own "
+    "text; hollow: the overlap of draft and target, 1 − TV, of both arms on the reference's text."
 )
 ARMS = (
     ("_ref", "reference", style.REFERENCE, style.REFERENCE_MARKER),

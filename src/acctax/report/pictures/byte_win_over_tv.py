@@ -25,7 +25,7 @@ def draw(sweep: Sweep) -> Figure | None:
     for label, point in points.items():
         best = point in front
         panel.plot(*point, marker="o" if best else "x", color=style.BLUE if best else style.VERMILION, linestyle="")
-        panel.annotate(label, point, (5, -3), textcoords="offset points", fontsize=8)
+        panel.annotate(label, point, (5, -11), textcoords="offset points", fontsize=8)
     panel.set_xlabel("TV, candidate against reference")
     panel.set_ylabel("bytes, reference over candidate")
     panel.set_xlim(0, 1.2 * max(x for x, _ in points.values()))

@@ -9,8 +9,8 @@ from acctax.analyze.sweep import Sweep
 from acctax.report.pictures import style
 
 CAPTION = (
-    "A target pass over M rows, T(M)/T(1). Dashed: the roofline, bytes of a pass at the read bandwidth of the same run. "
-    "The distance from it at M=1 is the kernels' loss, the rise to the right the verify width's."
+    "A target pass over M rows, T(M)/T(1). Dashed: the roofline, its bytes at the read bandwidth of the same run. The "
+    "distance from it at M=1 is the kernels' loss, the rise to the right the verify width's."
 )
 ARMS = (
     ("_ref", "reference", style.REFERENCE, style.REFERENCE_MARKER),

@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.report.pictures import style
 from acctax.report.tables.predictions import MODELS

@@ -27,5 +27,5 @@ def _cells(action: Action) -> tuple[str, ...]:
         number(action.tok_s, 1),
         percent(action.gain),
         interval,
-        ("measured" if action.measured else "predicted") + ", rejected" * (action.gain < 0),
+        ("measured" if action.measured else "predicted") + ", rejected" * (round(action.gain, 3) < 0),
     )

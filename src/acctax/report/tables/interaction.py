@@ -1,7 +1,7 @@
 """Do the target's quantization and the drafter's add up?"""
 
-from acctax.analyze.intervals import Estimate
 from acctax.analyze.interaction import interactions
+from acctax.analyze.intervals import Estimate
 from acctax.analyze.sweep import Sweep
 from acctax.report.tables.table import Table
 

@@ -7,7 +7,7 @@ from acctax.report.tables.table import Table, per_cell
 from acctax.report.tables.text import number, percent
 
 MODELS = {
-    "forecast": "τ along the reference's text, over bytes of a cycle at the read bandwidth; nothing decoded, nothing clocked",
+    "forecast": "τ along the reference's text, over a cycle's bytes at the read bandwidth; nothing decoded or clocked",
     "classic": "BW_eff/B_token·τ/(1+K·c)",
     "refined": "τ/(T(K+1)+D+O), O from a plain step",
 }

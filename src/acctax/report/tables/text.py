@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from acctax.analyze.intervals import Estimate
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 
@@ -40,8 +39,9 @@ def percent(value: float, digits: int = 1) -> str:
 
 def tax(row: Row, figure: str, digits: int = 0) -> str:
     """Its share of the win with its interval; one that is negative is a bonus."""
-    return bonus(row.estimate(figure), digits)
+    return f"{row.estimate(figure):.{digits}%}"
 
 
-def bonus(e: Estimate, digits: int = 0) -> str:
-    return f"bonus {-e:.{digits}%}" if e.value < 0 else f"{e:.{digits}%}"
+def share(value: float) -> str:
+    """The same without an interval."""
+    return NONE if np.isnan(value) else f"{number(100 * value, 0)} %"

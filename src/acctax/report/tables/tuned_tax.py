@@ -1,8 +1,8 @@
-"""The tax where K stays as it was, and where either side runs at its own best: the difference is what tuning gives back."""
+"""The tax where K stays as it was, and where either side runs at its own best: tuning gives back the difference."""
 
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.report.tables.table import Table
-from acctax.report.tables.text import NONE, bonus, tax
+from acctax.report.tables.text import NONE, number, share
 
 
 def tuned_taxes(sweep: Sweep) -> Table | None:
@@ -22,8 +22,8 @@ def _cells(scheme: Scheme) -> tuple[str, ...]:
     same, own = scheme.at(scheme.best_K("_ref").K), scheme.tax_at_own_K()
     return (
         scheme.label,
-        tax(same, "tax/counted") if same else NONE,
-        bonus(own.counted),
-        bonus(own.clocked),
-        f"{own.R:.3f}",
+        share(same["tax/counted"]) if same else NONE,
+        share(own.counted),
+        share(own.clocked),
+        number(own.R, 3),
     )
