@@ -5,13 +5,13 @@ from pathlib import Path
 
 from acctax import report
 from acctax.analyze import sweep
-from acctax.analyze.published import Published, read_published
+from acctax.analyze.case_study import CaseStudy, read_case_study
 from acctax.report.findings import Findings
 from acctax.schema import convert
 
 
-def replay(published: Mapping, folder: Path) -> None:
-    """published: the fields of `Published`. Raises ConfigError where they are not."""
-    findings = Findings(sweep([read_published(convert(Published, published, "published"))]))
+def replay(study: Mapping, folder: Path) -> None:
+    """study: the fields of `CaseStudy`. Raises ConfigError where they are not."""
+    findings = Findings(sweep([read_case_study(convert(CaseStudy, study, "hydra.sweeper.case_study"))]))
     report.print_terminal(findings)
     report.write(findings, folder)

@@ -21,24 +21,24 @@ class AcctaxSweeperConf:
     _target_: str = "hydra_plugins.acctax_sweeper.sweeper.AcctaxSweeper"
     max_batch_size: int | None = None
     params: dict[str, str] | None = None  # what an experiment sweeps over; the command line goes before it
-    published: dict[str, Any] | None = None  # figures to replay, instead of cells to measure
+    case_study: dict[str, Any] | None = None  # figures to replay, instead of cells to measure
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="acctax", node=AcctaxSweeperConf, provider="acctax")
 
 
 class AcctaxSweeper(BasicSweeper):
-    def __init__(self, max_batch_size: int | None, params: dict[str, str] | None, published: dict[str, Any] | None):
+    def __init__(self, max_batch_size: int | None, params: dict[str, str] | None, case_study: dict[str, Any] | None):
         super().__init__(max_batch_size, params)
-        self.published = published
+        self.case_study = case_study
 
     def sweep(self, arguments: list[str]) -> list[Record]:
         from acctax import sweep  # here: Hydra imports every plugin, for any application
 
-        if self.published:
+        if self.case_study:
             from acctax.replay import replay
 
-            replay(self.published, Path(self.config.hydra.sweep.dir))
+            replay(self.case_study, Path(self.config.hydra.sweep.dir))
             return []
         composed = list(self._compose(arguments))
         cells = sweep.check(composed)

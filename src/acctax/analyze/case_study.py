@@ -19,7 +19,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Published:
+class CaseStudy:
     """One step of quantization, before and after."""
 
     source: str
@@ -33,7 +33,7 @@ class Published:
     candidate: Side
 
 
-def read_published(study: Published, rules: Rules = Rules()) -> Row:
+def read_case_study(study: CaseStudy, rules: Rules = Rules()) -> Row:
     """Its row. Nothing has an interval, so that a tax above the threshold rejects and nothing else is decided."""
     corners = [_corner(study.reference, 1.0), _corner(study.candidate, 1 - study.share * (1 - study.left))]
     arms = (study.reference, "_ref"), (study.candidate, "")
