@@ -112,10 +112,10 @@ class Texts:
         return cls(np.maximum(own, 2).astype(int), cap, shift)
 
 
-def true_tau(alpha: float, K: int, *, tokens: int, uneven: float, spread: float, wander: float, n: int = 200_000) -> float:
+def true_tau(alpha: float, K: int, *, tokens: int, uneven: float, spread: float, wander: float) -> float:
     """Committed tokens per cycle of the whole population of prompts, a cycle that the cap cuts taken whole."""
     rng = np.random.default_rng(12345)
-    texts = Texts.of(n, tokens, uneven, spread, rng)
+    texts = Texts.of(40_000, tokens, uneven, spread, rng)
     accepted = _accept(texts, alpha, K, wander, rng)
     end = np.minimum(texts.lengths, texts.cap)[:, None]
     before = np.cumsum(accepted + 1, 1) - accepted - 1
@@ -144,7 +144,8 @@ def _prompts(texts: Texts, accepted: NDArray[np.int64], K: int, C: float) -> lis
         end = min(int(length), texts.cap)
         whole = np.cumsum(row + 1)
         cycles = int(np.searchsorted(whole, end)) + 1
-        committed = (row[:cycles] + 1).tolist()
+        row = row[:cycles].tolist()
+        committed = [accepted + 1 for accepted in row]
         cut = int(whole[cycles - 1]) - end
         committed[-1] -= cut
         records.append(
@@ -154,9 +155,9 @@ def _prompts(texts: Texts, accepted: NDArray[np.int64], K: int, C: float) -> lis
                 prompt_tokens=40,
                 tokens=list(range(end)),
                 drafted=[K] * cycles,
-                accepted=row[:cycles].tolist(),
+                accepted=row,
                 committed=committed,
-                capped=cut > 0 and length > texts.cap,
+                capped=cut > 0 and int(length) > texts.cap,
                 looped=False,
                 seconds=cycles * C,
             )
