@@ -135,7 +135,7 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
                                 "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
         "acctax.report": {"read": lambda measured, verdict: measured, "spoken": lambda measured: "it pays",
-                          "print_terminal": lambda measured: print("the table"), "write": write},
+                          "print_terminal": lambda measured, folder: print("the table"), "write": write},
     }
     for name, functions in stand_ins.items():
         module = types.ModuleType(name)

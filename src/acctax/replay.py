@@ -13,5 +13,5 @@ from acctax.schema import convert
 def replay(study: Mapping, folder: Path) -> None:
     """study: the fields of `CaseStudy`. Raises ConfigError where they are not."""
     findings = Findings(sweep([read_case_study(convert(CaseStudy, study, "hydra.sweeper.case_study"))]))
-    report.print_terminal(findings)
     report.write(findings, folder)
+    report.print_terminal(findings, folder)

@@ -165,8 +165,9 @@ class _Sweep:
             name = self._names[self.cells.index(cell)].replace(f"K={cell.K}", "over K")
             self.log.log_curve(cell, name, [(cell.K, metrics) for cell, metrics in points])
         findings = report.read(Measured(self.records, self.failures, self.levers), self.cells[0].verdict)
-        report.print_terminal(findings)
-        self.log.store_report(report.write(findings, folder), report.spoken(findings))
+        files = report.write(findings, folder)
+        report.print_terminal(findings, folder)
+        self.log.store_report(files, report.spoken(findings))
 
 
 def _line(error: Exception) -> str:

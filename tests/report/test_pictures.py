@@ -9,7 +9,7 @@ import pytest
 from acctax.analyze import sweep
 from acctax.record import Round
 from acctax.report import pictures
-from acctax.report.pictures import byte_win_over_tv, style, tok_s_over_k, waterfall
+from acctax.report.pictures import byte_win_over_tv, bytes_by_component, style, tok_s_over_k, waterfall
 from tests.report.sweeps import over_K, over_schemes, read, scored
 
 ALL = {"waterfall", "tok_s_over_k", "acceptance_by_position", "byte_win_over_tv", "forward_time", "bytes_by_component"}
@@ -63,6 +63,15 @@ def test_the_waterfall_ends_where_it_is_realized():
     assert bars[-2].get_x() + bars[-2].get_width() == pytest.approx(bars[-1].get_width())  # acceptance comes last
     for before, after in zip(bars, bars[1:-1]):
         assert after.get_x() == pytest.approx(before.get_x() + before.get_width())
+
+
+def test_bars_of_bytes_end_at_the_ledgers_total():
+    [row] = read(over_K()[2:3]).sweep.rows
+    with style.applied():
+        panels = bytes_by_component.draw(sweep([row])).axes
+    for panel, total in zip(panels, ("bytes/token_MB", "bytes/cycle_MB")):
+        ends = {y: max(bar.get_x() + bar.get_width() for bar in panel.patches if round(bar.get_y()) == y) for y in (0, 1)}
+        assert ends == pytest.approx({0: row[f"{total}_ref"], 1: row[total]})
 
 
 def test_drift_between_jobs_bends_no_curve():

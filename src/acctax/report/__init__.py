@@ -16,8 +16,11 @@ def read(measured: Measured, rules: Rules) -> Findings:
     return Findings(analysed, rank(analysed, measured.levers), measured.failures)
 
 
-def print_terminal(findings: Findings) -> None:
+def print_terminal(findings: Findings, folder: Path | None = None) -> None:
+    """folder: where `write` put the rest, if it did."""
     terminal.print_findings(findings)
+    if folder:
+        print(f"With pictures: {folder / 'report.html'}")
 
 
 def spoken(findings: Findings) -> str:

@@ -35,15 +35,16 @@ class AcctaxSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> list[Record]:
         from acctax import sweep  # here: Hydra imports every plugin, for any application
 
+        into = Path(self.config.hydra.sweep.dir)
         if self.case_study:
             from acctax.replay import replay
 
-            replay(self.case_study, Path(self.config.hydra.sweep.dir))
+            replay(self.case_study, sweep.make_folder(into))
             return []
         composed = list(self._compose(arguments))
         cells = sweep.check(composed)
         jobs = [overrides for _, overrides in composed]
-        folder = sweep.make_folder(Path(self.config.hydra.sweep.dir))
+        folder = sweep.make_folder(into)
         OmegaConf.save(self.config, folder / "multirun.yaml")
 
         def launch(number: int) -> Record:
