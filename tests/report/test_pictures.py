@@ -70,8 +70,9 @@ def test_bars_of_bytes_end_at_the_ledgers_total():
     with style.applied():
         panels = bytes_by_component.draw(sweep([row])).axes
     for panel, total in zip(panels, ("bytes/token_MB", "bytes/cycle_MB")):
-        ends = {y: max(bar.get_x() + bar.get_width() for bar in panel.patches if round(bar.get_y()) == y) for y in (0, 1)}
-        assert ends == pytest.approx({0: row[f"{total}_ref"], 1: row[total]})
+        for y, arm in ((0, "_ref"), (1, "")):
+            ends = [bar.get_x() + bar.get_width() for bar in panel.patches if round(bar.get_y()) == y]
+            assert max(ends) == pytest.approx(row[f"{total}{arm}"])
 
 
 def test_drift_between_jobs_bends_no_curve():
