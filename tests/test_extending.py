@@ -37,7 +37,7 @@ def toy_source():
         def begin(self, prompt, seed, features):
             self.last = prompt[-1]
 
-        def draft(self, K):
+        def draft(self, K, draw, along=None):
             return Draft([self.last] * K)
 
         def accept(self, n): ...

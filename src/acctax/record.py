@@ -93,17 +93,6 @@ class Record:
         return cls(**{**raw, **arms, "same_context": [_scored(scored) for scored in raw.get("same_context", [])]})
 
 
-@dataclass(frozen=True)
-class Lever:
-    """One more component of the best cell, quantized on trial: its bytes, its acceptance along the reference's text."""
-
-    component: str  # "lm_head", "q,k,v", "o", "mlp", "kv cache", "drafter"
-    recipe: str  # the rules added to the cell's
-    bytes_ar: dict[str, float]  # as in Arm
-    bytes_cycle: dict[str, float]
-    same_context: list[Scored] = field(default_factory=list)  # as in Record; empty where it cannot be scored
-
-
 def _arm(raw: dict) -> Arm:
     rounds = [Round(**{**r, "T": {int(m): t for m, t in r["T"].items()}}) for r in raw["rounds"]]
     return Arm(**{**raw, "prompts": [PromptRecord(**p) for p in raw["prompts"]], "rounds": rounds})

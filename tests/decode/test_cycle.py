@@ -32,7 +32,7 @@ def decoder(recipe="bf16", capacity=256):
 
 
 def self_source(recipe, rule=Greedy()):
-    return DecoderSource(decoder(recipe), TARGET.vocab, rule.draw)
+    return DecoderSource(decoder(recipe), TARGET.vocab)
 
 
 def generate(target, source, K, rule=Greedy(), stop=(), length=60, seed=0, prompt=PROMPT):
@@ -70,7 +70,7 @@ def test_a_drafter_of_another_opinion_is_rolled_back():
     generation, _ = generate(decoder(), self_source("nvfp4_all"), 4, length=40)
     fresh = self_source("nvfp4_all")
     fresh.begin(generation.text, 0, None)
-    assert generation.source.draft(4) == fresh.draft(4)
+    assert generation.source.draft(4, Greedy().draw) == fresh.draft(4, Greedy().draw)
 
 
 class Scripted(NoSource):
@@ -79,7 +79,7 @@ class Scripted(NoSource):
     def __init__(self, tokens):
         self.tokens = tokens
 
-    def draft(self, K):
+    def draft(self, K, draw, along=None):
         return Draft(self.tokens[:K])
 
     def process(self, tokens, features):
@@ -121,7 +121,7 @@ def test_the_cap_is_marked(plain):
 def test_the_end_of_the_context():
     """A prompt two tokens short of the context, K = 4: two tokens more, nothing out of bounds."""
     prompt = [1 + i % 40 for i in range(62)]
-    target, source = decoder(capacity=64), DecoderSource(decoder(capacity=64), TARGET.vocab, Greedy().draw)
+    target, source = decoder(capacity=64), DecoderSource(decoder(capacity=64), TARGET.vocab)
     generation, _ = generate(target, source, 4, prompt=prompt, length=100)
     assert len(generation.text) == 64
 
@@ -151,7 +151,7 @@ def test_sampled_text_has_the_targets_law(K):
     checkpoint = open_checkpoint(small)
     rule = Sampled(Decoding("sample", 1.3, 0, 0.95))
     target = Decoder.load(checkpoint, AS_LOADED, 16)
-    source = DecoderSource(Decoder.load(checkpoint, recipes.load("nvfp4_all"), 16), 5, rule.draw)
+    source = DecoderSource(Decoder.load(checkpoint, recipes.load("nvfp4_all"), 16), 5)
     prompt, trials = [1, 3], 10_000
     first = law(target.forward(prompt, target.new_cache())[-1], rule.decoding)
     joint = torch.stack([first[a] * law(target.forward([*prompt, a], target.new_cache())[-1], rule.decoding)

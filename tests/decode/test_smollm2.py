@@ -51,8 +51,8 @@ def test_greedy_output_is_plain_decodings_output(plain, source):
     target = decoder(recipe)
     drafter = {
         "ngram": lambda: NgramSource(1, 3, "earliest"),
-        "self": lambda: DecoderSource(decoder("int8_all"), target.config.vocab, Greedy().draw),
-        "draft_model": lambda: DecoderSource(decoder("nvfp4_all"), target.config.vocab, Greedy().draw),
+        "self": lambda: DecoderSource(decoder("int8_all"), target.config.vocab),
+        "draft_model": lambda: DecoderSource(decoder("nvfp4_all"), target.config.vocab),
     }[source]()
     for K in range(1, 9):
         assert answer(target, drafter, K) == expected, f"K={K}"

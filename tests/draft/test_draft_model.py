@@ -23,7 +23,7 @@ def pair(tmp_path):
 
 
 def setting(folder, capacity=64, drafter_quant=None):
-    return Setting(open_checkpoint(HubTarget("hf", folder)), drafter_quant, capacity, Greedy().draw)
+    return Setting(open_checkpoint(HubTarget("hf", folder)), drafter_quant, capacity)
 
 
 def test_the_same_vocabulary_fits(pair):
@@ -31,7 +31,7 @@ def test_the_same_vocabulary_fits(pair):
     ModelDraft(drafter).check(setting(target))
     source = ModelDraft(drafter).build(setting(target))
     source.begin([3, 4, 5], 0, None)
-    assert len(source.draft(4).tokens) == 4
+    assert len(source.draft(4, Greedy().draw).tokens) == 4
 
 
 def test_another_vocabulary_is_refused(pair):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from acctax.decode.rules import Greedy
 from acctax.draft.ngram import NgramSource, look_up
 
 
@@ -30,9 +31,9 @@ def test_latest():
 def test_the_text_grows_by_what_was_committed():
     source = NgramSource(2, 2, "earliest")
     source.begin([5, 6, 8], 0, None)
-    assert source.draft(3).tokens == []
+    assert source.draft(3, Greedy().draw).tokens == []
     source.accept(0)
     source.process([5], None)
     source.process([6], None)
-    draft = source.draft(3)
+    draft = source.draft(3, Greedy().draw)
     assert draft.tokens == [8, 5, 6] and draft.q is None

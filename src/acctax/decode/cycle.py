@@ -48,7 +48,7 @@ class Generation:
     def cycle(self, K: int) -> Cycle:
         """Draft, verify in one pass, accept, commit, roll back."""
         start = perf_counter()
-        draft = self.source.draft(min(K, self.cache.capacity - len(self.text)))
+        draft = self.source.draft(min(K, self.cache.capacity - len(self.text)), self.rule.draw)
         drafted = perf_counter()
         logits, features = self._pass([self.text[-1], *draft.tokens])  # [K+1, vocab]
         n, token = self.rule.accept(logits, draft, self.generator)

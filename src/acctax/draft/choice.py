@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from acctax.config import DraftChoice, Recipe
-from acctax.draft.source import DraftSource, Draw
+from acctax.draft.source import DraftSource
 from acctax.models.checkpoint import Checkpoint
 
 
@@ -12,7 +12,6 @@ class Setting:
     target: Checkpoint
     drafter_quant: Recipe | None  # None: the source's own format
     capacity: int  # the longest text in tokens
-    draw: Draw
 
 
 class Choice(DraftChoice):

@@ -3,24 +3,26 @@
 Rows of its cache, for a text of L tokens, K drafts and n of them accepted:
 
     begin / process     text   t1 … tL           cached: t1 … t(L−1), or fewer
-    draft(K)            feeds the rest of the text, then d1 … d(K−1):  L + K − 1 rows (dK was never fed)
+    draft(K, …)         feeds the rest of the text, then d1 … d(K−1):  L + K − 1 rows (dK was never fed)
     accept(n)           keeps L + min(n, K − 1) rows
     process             text   t1 … tL d1 … dn t'   after a full acceptance dK is missing and is fed with t' next time
 """
+
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from acctax.draft.source import Draft, DraftSource, Draw
-from acctax.models.decoder import Decoder
+from acctax.models.decoder import Decoder, chunks
 from acctax.models.ledger import pass_bytes
 
 
 class DecoderSource(DraftSource):
-    def __init__(self, decoder: Decoder, vocab: int, draw: Draw):
+    def __init__(self, decoder: Decoder, vocab: int):
         """vocab: the target's; the drafter's may be padded differently, beyond the tokens both share."""
-        self.decoder, self.vocab, self.draw = decoder, vocab, draw
+        self.decoder, self.vocab = decoder, vocab
         self.cache = decoder.new_cache()
         self.generator = torch.Generator()
         self.text: list[int] = []
@@ -32,15 +34,15 @@ class DecoderSource(DraftSource):
         if len(prompt) > 1:
             self.decoder.forward(prompt[:-1], self.cache, last=1)
 
-    def draft(self, K: int) -> Draft:
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
         tokens, laws = [], []
         feed = self.text[self.cache.length :]
-        for _ in range(K):
+        for k in range(K):
             logits = self.decoder.forward(feed, self.cache, last=1)
-            token, law = self.draw(self._fit(logits[0]), self.generator)
+            token, law = draw(self._fit(logits[0]), self.generator)
             tokens.append(token)
             laws.append(law)
-            feed = [token]
+            feed = [along[k] if along else token]
         return Draft(tokens, None if not laws or laws[0] is None else torch.stack(laws))
 
     def accept(self, n: int) -> None:
@@ -48,6 +50,17 @@ class DecoderSource(DraftSource):
 
     def process(self, tokens: list[int], features: Tensor | None) -> None:
         self.text += tokens
+
+    def follow(
+        self, text: list[int], start: int, features: Tensor | None, K: int, draw: Draw
+    ) -> Iterator[Draft]:
+        """Read in chunks: a decoder's law depends on the text before it, not on how much of that was drafted."""
+        self.begin(text[:start], 0, features)
+        parts = (self.decoder.forward(part, self.cache) for part in chunks(text[start - 1 : -1]))
+        drawn = [draw(self._fit(logits), self.generator) for part in parts for logits in part]
+        for t in range(len(drawn) - K + 1):
+            tokens, laws = zip(*drawn[t : t + K])
+            yield Draft(list(tokens), torch.stack(laws))
 
     def bytes_per_draft(self, context: int) -> float:
         return sum(pass_bytes(self.decoder, rows=1, context=context).values())

@@ -35,7 +35,7 @@ class ModelDraft(Choice):
 
     def build(self, setting: Setting) -> DecoderSource:
         decoder = Decoder.load(self._checkpoint(), setting.drafter_quant or AS_LOADED, setting.capacity)
-        return DecoderSource(decoder, setting.target.config.vocab, setting.draw)
+        return DecoderSource(decoder, setting.target.config.vocab)
 
     def _checkpoint(self) -> Checkpoint:
         try:

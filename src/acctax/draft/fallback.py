@@ -1,8 +1,10 @@
 """Two sources, one after the other: the second drafts where the first has nothing to say."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from acctax.draft.source import Draft, DraftSource
+from acctax.draft.source import Draft, DraftSource, Draw
 
 
 class FallbackSource(DraftSource):
@@ -17,10 +19,10 @@ class FallbackSource(DraftSource):
         self.first.begin(prompt, seed, None)
         self.second.begin(prompt, seed, features)
 
-    def draft(self, K: int) -> Draft:
-        draft, source = self.first.draft(K), self.first
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
+        draft, source = self.first.draft(K, draw, along), self.first
         if not draft.tokens:
-            draft, source = self.second.draft(K), self.second
+            draft, source = self.second.draft(K, draw, along), self.second
         self.drafted[source] += len(draft.tokens)
         return draft
 

@@ -4,6 +4,7 @@ The longest n in [min_n, max_n] that occurs wins; of its occurrences the earlies
 draft is what follows it, up to K tokens, and ends at the text's end. Where no n-gram occurs a head may draft instead.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from acctax.draft.eagle import EagleDraft
 from acctax.draft.fallback import FallbackSource
 from acctax.draft.heads.choice import HeadDraft
 from acctax.draft.mtp import MtpDraft
-from acctax.draft.source import Draft, DraftSource
+from acctax.draft.source import Draft, DraftSource, Draw
 from acctax.schema import require
 
 Match = Literal["earliest", "latest"]
@@ -82,7 +83,7 @@ class NgramSource(DraftSource):
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
         self.text = list(prompt)
 
-    def draft(self, K: int) -> Draft:
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
         return Draft(look_up(self.text, self.min_n, self.max_n, K, self.match))
 
     def accept(self, n: int) -> None: ...

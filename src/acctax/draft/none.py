@@ -1,12 +1,13 @@
 """No drafts: plain autoregressive decoding, the cycle with K = 0."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
 from acctax.draft.choice import Choice, Setting
-from acctax.draft.source import Draft, DraftSource
+from acctax.draft.source import Draft, DraftSource, Draw
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class NoDraft(Choice):
 class NoSource(DraftSource):
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None: ...
 
-    def draft(self, K: int) -> Draft:
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
         return Draft([])
 
     def accept(self, n: int) -> None: ...

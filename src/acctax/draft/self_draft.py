@@ -28,7 +28,7 @@ class SelfDraft(Choice):
 
     def build(self, setting: Setting) -> DecoderSource:
         decoder = Decoder.load(setting.target, self._recipe(setting), setting.capacity)
-        return DecoderSource(decoder, setting.target.config.vocab, setting.draw)
+        return DecoderSource(decoder, setting.target.config.vocab)
 
     def _recipe(self, setting: Setting) -> Recipe:
         return setting.drafter_quant or recipes.load(self.recipe, "draft_source.recipe")

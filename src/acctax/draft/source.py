@@ -1,7 +1,7 @@
 """What a draft source is: four verbs, called once a cycle in this order.
 
     begin(prompt)            once a text: forget everything, read the prompt
-    draft(K)      → Draft    propose up to K tokens
+    draft(K, draw) → Draft   propose up to K tokens, each as the rule draws it from logits
     accept(n)                n of them were accepted: roll your own state back to them
     process(tokens)          what the target committed (the accepted drafts and one more): the text goes on here
 
@@ -11,7 +11,7 @@ tokens[j], whose state tokens[j] came from; of a prompt, row j is of prompt[j], 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,7 +40,8 @@ class DraftSource(ABC):
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None: ...
 
     @abstractmethod
-    def draft(self, K: int) -> Draft: ...
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
+        """along [K]: goes on as if these had been drafted, whatever was drawn (a look-up says what it says)."""
 
     @abstractmethod
     def accept(self, n: int) -> None: ...
@@ -48,6 +49,23 @@ class DraftSource(ABC):
     @abstractmethod
     def process(self, tokens: list[int], features: Tensor | None) -> None:
         """Rows of features beyond len(tokens) are of drafts that were not kept."""
+
+    def follow(
+        self, text: list[int], start: int, features: Tensor | None, K: int, draw: Draw
+    ) -> Iterator[Draft]:
+        """What is drafted at each position t = start … len(text) − K of a text that is already there.
+
+        The i-th draft at t stands where text[t + i] does, and has read the text up to there. features, of text[:-1],
+        as in `begin`.
+        """
+        def rows(first: int, last: int) -> Tensor | None:
+            return None if features is None else features[first:last]
+
+        self.begin(text[:start], 0, rows(0, start - 1))
+        for t in range(start, len(text) - K + 1):
+            yield self.draft(K, draw, text[t : t + K])
+            self.accept(0)
+            self.process(text[t : t + 1], rows(t - 1, t))
 
     @abstractmethod
     def bytes_per_draft(self, context: int) -> float:

@@ -36,4 +36,4 @@ def build_arm(cell: Cell, capacity: int) -> Arm:
 
 
 def setting_of(cell: Cell, checkpoint: Checkpoint, capacity: int) -> Setting:
-    return Setting(checkpoint, cell.drafter_quant, capacity, rule_of(cell.decoding).draw)
+    return Setting(checkpoint, cell.drafter_quant, capacity)

@@ -5,6 +5,7 @@ import torch
 from acctax import environment, ops
 from acctax.config import Cell
 from acctax.errors import ConfigError
+from acctax.measure import same_context
 from acctax.measure.arms import Arm, build_arm, setting_of
 from acctax.measure.clock import clock
 from acctax.measure.decoding import decode_all
@@ -55,6 +56,7 @@ def measure(cell: Cell, progress: Progress) -> Record:
     rounds, bandwidth = clock(arms, texts, cell.K, cell.measure.rounds, cell.measure.cycles, cell.seed, progress)
     context = _mean_context(decoded[0])
     reference, candidate = (_arm_record(arm, cell.K, context, *its) for arm, *its in zip(arms, decoded, rounds))
+    scored = same_context.score(arms, texts, decoded[0], cell.K, cell.decoding, progress)
     return Record(
         choices=cell.choices(),
         cell_id=cell.cell_id,
@@ -64,6 +66,7 @@ def measure(cell: Cell, progress: Progress) -> Record:
         bandwidth=bandwidth,
         environment=environment.describe() | runs_on,
         rerun=cell.rerun_command,
+        same_context=scored,
     )
 
 

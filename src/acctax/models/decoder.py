@@ -13,6 +13,7 @@ from acctax.models.config import DecoderConfig
 from acctax.models.rotary import tables
 from acctax.models.weights import DecoderWeights, load_weights
 
+CHUNK = 64  # rows of a text that is there already, read at once: their logits have to fit beside each other
 NORMED = -1  # a hidden state's index: after the final norm, as transformers' hidden_states[-1]
 
 
@@ -80,3 +81,8 @@ class Decoder:
         if last is not None:
             x = x[-last:]
         return weights.lm_head(x, norm=weights.final_norm, eps=eps, float_out=True)
+
+
+def chunks(tokens: Sequence[int]) -> list[Sequence[int]]:
+    """A text in parts that a pass reads at once."""
+    return [tokens[i : i + CHUNK] for i in range(0, len(tokens), CHUNK)]

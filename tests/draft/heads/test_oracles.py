@@ -166,7 +166,7 @@ class Drafter:
         head = Head.load(checkpoint, AS_LOADED, 64, torch.float32)
         head.config = change(head.config)
         self.target, self.recorder = target, Recorder()
-        self.source = HeadSource(head, VOCAB, self.recorder)
+        self.source = HeadSource(head, VOCAB)
         self.length = 0
 
     def begin(self, length):
@@ -175,7 +175,7 @@ class Drafter:
 
     def draft(self, K):
         self.recorder.logits.clear()
-        return self.source.draft(K).tokens, list(self.recorder.logits)
+        return self.source.draft(K, self.recorder).tokens, list(self.recorder.logits)
 
     def commit(self, accepted, K):
         """As if the text's next tokens were what the target kept: n drafts and one more."""

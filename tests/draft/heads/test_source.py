@@ -44,11 +44,11 @@ def target(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source_of(target, tmp_path_factory):
-    def source(name, recipe="bf16", rule=Greedy()):
+    def source(name, recipe="bf16"):
         kind = "eagle" if "eagle" in name else "mtp"
         folder = HEADS[name]().save(tmp_path_factory.mktemp(name))
         head = open_head(folder, kind, open_checkpoint(HubTarget("hf", str(target[1]))))
-        return HeadSource(Head.load(head, recipes.load(recipe), 128), VOCAB, rule.draw)
+        return HeadSource(Head.load(head, recipes.load(recipe), 128), VOCAB)
 
     return source
 
@@ -80,11 +80,11 @@ class Oracle(HeadSource):
     """A head whose first few drafts, a number that changes from cycle to cycle, are what the target will say."""
 
     def __init__(self, source, text):
-        super().__init__(source.head, source.vocab, source.draw)
+        super().__init__(source.head, source.vocab)
         self.coming, self.cycle = text, 0
 
-    def draft(self, K):
-        draft = super().draft(K)
+    def draft(self, K, draw, along=None):
+        draft = super().draft(K, draw)
         self.cycle += 1
         right = self.cycle * 7 % (K + 2)
         return Draft((self.coming[len(self.text) :][:right] + draft.tokens[right:])[: len(draft.tokens)])
@@ -107,7 +107,7 @@ def test_after_any_acceptance_a_head_is_as_if_it_read_the_text_afresh(target, so
     used = generation.source
     fresh = Generation(target[0], source_of(name), Greedy())
     fresh.begin(generation.text, 0, 1)
-    drafts = HeadSource.draft(used, 5), fresh.source.draft(5)
+    drafts = HeadSource.draft(used, 5, Greedy().draw), fresh.source.draft(5, Greedy().draw)
     assert drafts[0] == drafts[1]
     rows = len(generation.text) - 1
     assert used.known == fresh.source.known == rows
@@ -131,10 +131,10 @@ def test_the_end_of_the_context(target, source_of):
 
 def test_sampled_drafts_stay_in_the_draft_vocabulary(target, source_of):
     rule = Sampled(Decoding("sample", 1.0, 0, 1.0))
-    source = source_of("eagle3", rule=rule)
+    source = source_of("eagle3")
     generation = Generation(target[0], source, rule)
     generation.begin(PROMPT, 3, 40)
-    draft = source.draft(5)
+    draft = source.draft(5, rule.draw)
     assert draft.q.shape == (5, VOCAB) and torch.allclose(draft.q.sum(-1), torch.ones(5))
     outside = torch.ones(VOCAB, dtype=torch.bool).index_fill(0, source.head.ids, False)
     assert int(outside.sum()) == VOCAB - published.DRAFT_VOCAB and not draft.q[:, outside].any()
@@ -144,7 +144,7 @@ def test_sampled_drafts_stay_in_the_draft_vocabulary(target, source_of):
 @pytest.mark.parametrize("name", ["eagle3", "mtp"])
 def test_the_same_seed_gives_the_same_text(target, source_of, name):
     rule = Sampled(Decoding("sample", 0.8, 0, 0.95))
-    source = source_of(name, rule=rule)
+    source = source_of(name)
     texts = [generate(target[0], source, 3, rule, seed=s)[0].text for s in (7, 7, 8)]
     assert texts[0] == texts[1] != texts[2]
 
@@ -173,7 +173,7 @@ def test_sampled_text_has_the_targets_law(kind, tmp_path):
     checkpoint = open_checkpoint(small)
     rule = Sampled(Decoding("sample", 1.3, 0, 0.95))
     target = Decoder.load(checkpoint, AS_LOADED, 16)
-    source = HeadSource(Head.load(open_head(small_head(kind, tmp_path), kind, checkpoint), AS_LOADED, 16), 5, rule.draw)
+    source = HeadSource(Head.load(open_head(small_head(kind, tmp_path), kind, checkpoint), AS_LOADED, 16), 5)
     prompt, trials, K = [1, 3], 4000, 2
     first = law(target.forward(prompt, target.new_cache())[-1], rule.decoding)
     joint = torch.stack([first[a] * law(target.forward([*prompt, a], target.new_cache())[-1], rule.decoding)
@@ -197,7 +197,7 @@ def test_the_ngram_drafts_where_it_hits_and_the_head_elsewhere(target, source_of
     generation = Generation(target[0], source, Greedy())
     prompt = [5, 6, 7, 8, 9, 10, 5, 6, 7]
     generation.begin(prompt, 0, 40)
-    assert source.draft(3).tokens == [8, 9, 10] and head.known == len(prompt) - 2  # the last pair waits
+    assert source.draft(3, Greedy().draw).tokens == [8, 9, 10] and head.known == len(prompt) - 2  # the last pair waits
     source.accept(0)
     generation.begin(PROMPT, 0, 40)
     source.drafted = dict.fromkeys(source.drafted, 0)

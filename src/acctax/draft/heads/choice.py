@@ -39,7 +39,7 @@ class HeadDraft(Choice):
 
     def build(self, setting: Setting) -> HeadSource:
         head = Head.load(self._open(setting.target), setting.drafter_quant or AS_LOADED, setting.capacity)
-        return HeadSource(head, setting.target.config.vocab, setting.draw)
+        return HeadSource(head, setting.target.config.vocab)
 
     def _open(self, target: Checkpoint) -> HeadCheckpoint:
         folder = local_folder(self.path, "draft_source.path") if self.path else self._shipped(target)

@@ -5,7 +5,7 @@ target's state, g the head's own, recycled. Text t1 … tL, of which the target 
 
     begin(t1 … tL)      features   h1      h2      …   h(L−1)
                         tokens     t2      t3      …   tL            the row of tL predicts t(L+1)
-    draft(K)            (hL−1, tL) → d1     (g, d1) → d2     …     (g, d(K−1)) → dK           K passes
+    draft(K, …)         (hL−1, tL) → d1     (g, d1) → d2     …     (g, d(K−1)) → dK           K passes
     verified            the target reads tL d1 … dK: hL … h(L+K), and keeps n drafts and one token t' of its own
     accept(n)           forgets the rows of d1 … d(K−1): their states were the head's own
     process             features   hL      h(L+1)  …   h(L+n−1)  h(L+n)   (rows beyond belong to drafts not kept)
@@ -15,6 +15,8 @@ target's state, g the head's own, recycled. Text t1 … tL, of which the target 
 Row i of the cache is the pair (h(i+1), t(i+2)), whatever the target's positions are called: rotary is relative.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,9 +25,9 @@ from acctax.draft.source import Draft, DraftSource, Draw
 
 
 class HeadSource(DraftSource):
-    def __init__(self, head: Head, vocab: int, draw: Draw):
+    def __init__(self, head: Head, vocab: int):
         """vocab: the target's, which laws are over."""
-        self.head, self.vocab, self.draw = head, vocab, draw
+        self.head, self.vocab = head, vocab
         self.wants = head.config.states
         self.cache = head.new_cache()
         self.generator = torch.Generator()
@@ -39,19 +41,19 @@ class HeadSource(DraftSource):
         # of the pairs that wait; after a prompt of one token there is none
         self.tokens, self.features = prompt[1:][-1:], [] if features is None else [features[-1:]]
 
-    def draft(self, K: int) -> Draft:
+    def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
         if K == 0 or not self.tokens:
             return Draft([])
         drafted, laws = [], []
         feed, state = self.tokens, self.head.state_of(torch.cat(self.features))
         self.known += len(feed)
         self.tokens, self.features = [], []
-        for _ in range(K):
+        for k in range(K):
             logits, state = self.head.forward(feed, state, self.cache)
-            token, law = self._draw(logits)
+            token, law = self._known(*draw(logits, self.generator))
             drafted.append(token)
             laws.append(law)
-            feed = [token]
+            feed = [along[k] if along else token]
         return Draft(drafted, None if laws[0] is None else torch.stack(laws))
 
     def accept(self, n: int) -> None:
@@ -64,9 +66,8 @@ class HeadSource(DraftSource):
     def bytes_per_draft(self, context: int) -> float:
         return self.head.bytes_per_pass(context)
 
-    def _draw(self, logits: Tensor) -> tuple[int, Tensor | None]:
-        """logits [draft_vocab] → a token of the target, and the law [vocab] it was drawn from, 0 outside the head's."""
-        token, law = self.draw(logits, self.generator)
+    def _known(self, token: int, law: Tensor | None) -> tuple[int, Tensor | None]:
+        """A token and a law of the draft vocabulary → the same of the target's [vocab], 0 outside the head's."""
         if self.head.ids is None:
             return token, law
         if law is not None:
