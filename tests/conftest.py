@@ -117,7 +117,7 @@ class FakeRow:
 def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
     fake = FakeWork()
 
-    def measure(cell: Cell, progress) -> Record:
+    def measure(cell: Cell, progress, wanted) -> Record:
         fake.measured.append(cell)
         with progress.phase("decode", total=2) as phase:
             phase.advance(2)
@@ -133,6 +133,8 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell),
                                 "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
+        "acctax.analyze.sweep": {"fastest": lambda rows: None},
+        "acctax.measure.levers": {"measure_levers": lambda cell, record, progress: []},
         "acctax.report": {"write": write, "print_terminal": lambda records, verdict: print("the table")},
     }
     for name, functions in stand_ins.items():

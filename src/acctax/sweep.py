@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -14,6 +15,9 @@ from acctax.config import Cell, from_hydra
 from acctax.errors import ConfigError
 from acctax.progress import Progress
 from acctax.record import Record
+
+if TYPE_CHECKING:
+    from acctax.analyze.rows import Row
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress", default=Progress.silent())
 
@@ -48,9 +52,11 @@ def make_folder(folder: Path) -> Path:
 
 
 def measure_cell(cfg: DictConfig) -> Record:
+    from acctax.analyze.rows import analyze
     from acctax.measure.job import measure
 
-    return measure(from_hydra(cfg, HydraConfig.get().overrides.task), PROGRESS.get())
+    cell = from_hydra(cfg, HydraConfig.get().overrides.task)
+    return measure(cell, PROGRESS.get(), lambda record: analyze(record, cell.verdict).wanted)
 
 
 def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, command: str) -> list[Record]:
@@ -67,6 +73,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     try:
         try:
             sweep.measure()
+            sweep.pull_levers()
         finally:
             sweep.report(folder)
         status = "FAILED" if sweep.failures else "FINISHED"
@@ -84,6 +91,7 @@ class _Sweep:
     def __init__(self, cells: Sequence[Cell], launch: Callable[[int], Record], log):
         self.cells, self.launch, self.log = cells, launch, log
         self.records: list[Record] = []
+        self.rows: list["Row"] = []  # of the records
         self.failures: list[tuple[str, str]] = []  # name of the cell, reason
         self._curves: dict[str, list[tuple[Cell, dict[str, float]]]] = {}  # by scheme
         self._names = _names(cells)
@@ -112,14 +120,33 @@ class _Sweep:
             row = analyze(record, cell.verdict)
             self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = _line(error)
             self.log.break_cell(run_id, reason, traceback.format_exc())
             self.failures.append((name, reason))
             return f"FAILED, {reason}"
         self.records.append(record)
+        self.rows.append(row)
         self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
         how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
         return f"{row.verdict} {row.reason} ({how})"
+
+    def pull_levers(self) -> None:
+        """What more of the fastest candidate could be quantized, kept on the sweep's run."""
+        from acctax.analyze.sweep import fastest
+
+        best = fastest(self.rows)
+        if best is None or not self.cells[0].measure.levers:
+            return
+        from acctax.measure.levers import measure_levers
+
+        record = next(record for record, row in zip(self.records, self.rows) if row is best)
+        cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
+        name = "levers of the fastest candidate"
+        try:
+            with Progress(cells=1) as progress, progress.cell(name):
+                self.log.store_levers(measure_levers(cell, record, progress))
+        except Exception as error:
+            self.failures.append((name, _line(error)))
 
     def report(self, folder: Path) -> None:
         if not self.records:
@@ -131,6 +158,10 @@ class _Sweep:
         verdict = self.cells[0].verdict
         report.print_terminal(self.records, verdict)
         self.log.store_report(report.write(self.records, verdict, folder))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:

@@ -35,6 +35,7 @@ class Row:
     reason: str
     component: str | None  # of a REJECT: what ate the win
     remedy: str | None  # of an UNDECIDED: what would decide it
+    wanted: frozenset[str]  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
     figures: Figures
     prompts: int  # that counted
     rounds: int
@@ -73,7 +74,8 @@ def analyze(record: Record, rules: Rules = Rules(), seed: int = 0) -> Row:
     elif record.is_reference:
         verdict = Verdict(Name.REFERENCE, "measured against itself: the noise floor")
     else:
-        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds))
+        group = "measure.budget" if record.stopped_because else "measure"
+        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds), group)
     return _row(record, named, figures, verdict, len(pairs))
 
 
@@ -83,9 +85,10 @@ def _row(record: Record, named: Named, figures: Figures, verdict: Verdict, promp
         cell_id=record.cell_id,
         is_reference=record.is_reference,
         verdict=verdict.name,
-        reason=verdict.reason,
+        reason=verdict.reason + (f" ({record.stopped_because})" if record.stopped_because else ""),
         component=verdict.component,
         remedy=verdict.remedy,
+        wanted=verdict.wanted,
         figures=figures,
         prompts=prompts,
         rounds=len(record.reference.rounds),
@@ -104,8 +107,8 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     named: Named = same | {"bytes/bandwidth_GBs": bandwidth / 1e9, "behaviour/prompts": len(pairs)}
     corners = []
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
-        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round)
-        tau = acceptance.tau(by_prompt)
+        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
+        tau = acceptance.tau(by_prompt, record.looks)
         own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
         own |= _forward(arm, bandwidth)
         own |= predictions(arm, timing, tau, same.get(f"same/tau{suffix}") if K else 1.0, bandwidth)
