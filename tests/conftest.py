@@ -134,6 +134,8 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell),
                                 "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
+        "acctax.analyze.sweep": {"fastest": lambda rows: None},
+        "acctax.measure.levers": {"measure_levers": lambda cell, record, progress: []},
         "acctax.report": {"read": lambda measured, verdict: measured, "spoken": lambda measured: "it pays",
                           "print_terminal": lambda measured, folder: print("the table"), "write": write},
     }

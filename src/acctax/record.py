@@ -19,7 +19,7 @@ class PromptRecord:
     drafted: list[int]  # drafts that were verified (an n-gram may offer fewer than K)
     accepted: list[int]  # drafts that the rule accepted, before any cut at a stop token or at the cap
     committed: list[int]  # tokens kept, after the cut
-    capped: bool  # the last cycle was cut by max_new_tokens: it is kept out of every rate
+    capped: bool  # the last cycle was cut by max_new_tokens
     looped: bool  # the text repeats itself
     seconds: float  # the decoding loop, prefill excluded
 

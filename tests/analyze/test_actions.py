@@ -26,12 +26,12 @@ def action(actions, name):
 
 
 def lever(best, component, tau, smaller, drafter=None):
-    """A component that takes `smaller` (bytes) off the pass; tau along the text, None where none could be scored."""
+    """A component that takes `smaller` (bytes) off the pass; tau on the text where the reference has 4, or unknown."""
     cycle = {"all": 1e6 * best["bytes/cycle_MB"] - 3 * REFERENCE.drafter - smaller}
     cycle["drafter"] = 3 * REFERENCE.drafter if drafter is None else drafter
-    alive = Along([0.0] * 3, [100 * (tau - 1), 0.0, 0.0]) if tau else None
-    scored = [Scored("p", 100, 0.0, 0.0, 100, 1.0, 1.0, 100, alive, alive)] if tau else []
-    return Lever(component, f"{component}=nvfp4", {}, cycle, scored)
+    r, c = (Along([0.0] * 3, [50 * (own - 1), 25 * (own - 1), 25 * (own - 1)]) for own in (4.0, tau or 1.0))
+    scored = [Scored("p", 100, 0.0, 0.0, 100, 1.0, 1.0, 100, r, c)] if tau else []
+    return Lever(component, [], {}, cycle, scored)
 
 
 def test_kernels_at_the_ceiling_leave_bytes_over_bandwidth_and_the_overhead():
@@ -115,7 +115,8 @@ def test_plain_decoding_may_be_the_best():
 
 
 def with_same_tau(row, tau):
-    return replace(row, figures=Figures({**row.figures.values, "same/tau": tau}))
+    """The best cell's own τ along that text."""
+    return replace(row, figures=Figures({**row.figures.values, "same/tau_ratio": tau / 4.0}))
 
 
 def test_a_component_to_quantize_saves_bytes_and_costs_acceptance():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from acctax.analyze import Rules, analyze, sweep
-from acctax.analyze.predictions import tau_along
 from acctax.record import Along, Scored
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
@@ -19,6 +18,7 @@ def scored(chains: int, reference: list[float], candidate: list[float]) -> Score
 
 
 ALONG = [scored(10, [9.0, 8.0, 7.0], [8.0, 6.0, 5.0]), scored(30, [27.0, 25.0, 24.0], [22.0, 18.0, 15.0])]
+SCORED = replace(simulate(K=3, prompts=2), same_context=ALONG)
 
 
 def test_classic_takes_a_verification_for_a_plain_pass():
@@ -44,7 +44,7 @@ def test_refined_is_no_identity():
 
 
 def test_forecast_knows_bytes_bandwidth_and_one_text():
-    row = analyze(replace(simulate(K=3), same_context=ALONG), RULES)
+    row = analyze(SCORED, RULES)
     for suffix, side, tau in (("_ref", REFERENCE, 1 + 100 / 40), ("", QKV, 1 + 74 / 40)):
         cycle = sum(side.ledger.values()) + 3 * side.drafter
         tok_s = tau * 1e9 * row["bytes/bandwidth_GBs"] / cycle
@@ -58,7 +58,6 @@ def test_plain_decoding_is_forecast_without_a_text():
 
 
 def test_no_text_no_forecast():
-    assert np.isnan(tau_along([], "candidate"))
     assert np.isnan(analyze(simulate(), RULES)["predict/forecast_tok_s"])
 
 

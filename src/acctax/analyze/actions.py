@@ -8,10 +8,9 @@ import numpy as np
 from acctax import theory
 from acctax.analyze.best_k import predicted_K
 from acctax.analyze.intervals import Draws, estimate
-from acctax.analyze.predictions import tau_along
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Sweep
-from acctax.record import Lever
+from acctax.record import Lever, Scored
 
 ALPHA = 0.05  # what a better drafter might add
 SAME = ("target", "workload", "decoding", "device", "seed")  # choices that cells must share to be alternatives
@@ -33,7 +32,7 @@ def rank(sweep: Sweep, levers: Sequence[Lever] = ()) -> list[Action]:
     Measured: the other schemes of the sweep at their best K, and the reference at its own, each over the reference's
     plain decoding in its job. Predicted: tok/s = τ / (T(K+1) + D + O) of the best cell with one term changed.
     levers: what else could be quantized in that cell, its bytes read at the rate that the cell reads at, its τ moved
-    as it moves along the reference's text; a lever without a score there is listed as bytes alone.
+    as it moves along the reference's text; a lever without a score there goes by its bytes alone.
     """
     best = sweep.best
     if best is None:
@@ -94,9 +93,16 @@ def _quantized(best: Row, lever: Lever) -> Action:
     own = sum(lever.bytes_cycle.values()) / 1e6 - drafter
     T *= own / (best["bytes/cycle_MB"] - drafter_before)
     D *= drafter / drafter_before if drafter_before else 1.0
-    moved = tau_along(lever.same_context, "candidate") / best["same/tau"] if best.K else 1.0
+    moved = _tau_ratio(lever.same_context) / best["same/tau_ratio"] if best.K else 1.0
     name = f"{lever.component} quantized" + ", bytes alone" * bool(np.isnan(moved))
     return _prediction(best, name, C=T + D + O, tau=best["accept/tau"] * np.nan_to_num(moved, nan=1.0))
+
+
+def _tau_ratio(scored: Sequence[Scored]) -> float:
+    """τ along the reference's text, candidate over reference, as `same/tau_ratio`. NaN where nothing was scored."""
+    chains = sum(prompt.chains for prompt in scored)
+    r, c = (chains + sum(sum(getattr(its, arm).alive) for its in scored) for arm in ("reference", "candidate"))
+    return c / r if chains else np.nan
 
 
 def _drafter_bytes(row: Row) -> float:

@@ -12,7 +12,7 @@ from acctax.analyze.acceptance import Acceptance, Pairs, pair
 from acctax.analyze.decomposition import Corner, decompose
 from acctax.analyze.figures import Figures
 from acctax.analyze.intervals import Draws, Estimate, resample
-from acctax.analyze.predictions import predictions, tau_along
+from acctax.analyze.predictions import predictions
 from acctax.analyze.timing import Timing
 from acctax.analyze.validity import broken_identity, meaningless
 from acctax.analyze.verdicts import LOSSES, Name, Rules, Verdict, decide
@@ -76,7 +76,8 @@ def analyze(record: Record, rules: Rules = Rules(), seed: int = 0) -> Row:
     elif record.is_reference:
         verdict = Verdict(Name.REFERENCE, "measured against itself: the noise floor")
     else:
-        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds))
+        group = "measure.budget" if record.stopped_because else "measure"
+        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds), group)
     return _row(record, named, figures, verdict, len(pairs))
 
 
@@ -103,26 +104,24 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     K, bandwidth = int(record.choices["K"]), float(np.median(record.bandwidth))
     by_prompt = resample(len(pairs), resamples, rng)  # both arms see the same prompts and the same rounds
     by_round = resample(len(record.reference.rounds), resamples, rng)
-    named: Named = {"bytes/bandwidth_GBs": bandwidth / 1e9, "behaviour/prompts": len(pairs)}
+    scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
+    same = same_context.figures(scored, K, by_prompt)
+    named: Named = same | {"bytes/bandwidth_GBs": bandwidth / 1e9, "behaviour/prompts": len(pairs)}
     corners = []
-    for suffix, name, prompts in zip(("_ref", ""), ("reference", "candidate"), zip(*pairs)):
-        arm: Arm = getattr(record, name)
+    for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
         acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
         tau = acceptance.tau(by_prompt, record.looks)
         own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
         own |= _forward(arm, bandwidth)
-        own |= predictions(arm, timing, tau, tau_along(record.same_context, name) if K else 1.0, bandwidth)
+        own |= predictions(arm, timing, tau, same.get(f"same/tau{suffix}") if K else 1.0, bandwidth)
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
-        named |= {figure + suffix: value for figure, value in own.items()}
+        named |= {name + suffix: figure for name, figure in own.items()}
         corners.append(Corner(sum(arm.bytes_ar.values()), timing.T1, timing.T_verify, timing.C, tau))
     named["speed/W_total"] = named["speed/tok_s"] / named["speed/tok_s_ar_ref"]  # over the reference's plain decoding
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
     named = compare(*corners, W_cycle, record.is_reference) | named
-    scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
-    if same := same_context.figures(scored, K, by_prompt):
-        named |= same
-        if "same/tau_ratio" in same:
-            named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
+    if "same/tau_ratio" in same:
+        named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
     return named
 
 

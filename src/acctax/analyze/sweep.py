@@ -61,12 +61,8 @@ class Sweep:
 
     @property
     def best(self) -> Row | None:
-        """The best configuration: of the schemes, each at its best K, the one with most tok/s over the reference's
-        plain decoding in its job. Candidates alone, unless nothing but references was measured.
-        """
-        heads = [scheme.headline for scheme in self.schemes if scheme.valid]
-        rows = [row for row in heads if not row.is_reference] or heads
-        return max(rows, key=lambda row: np.nan_to_num(row["speed/W_total"]), default=None)
+        """The best configuration: the fastest candidate, or the fastest reference where nothing else was measured."""
+        return fastest(self.rows) or max(self.valid, key=_total, default=None)
 
     def median_residual(self, model: str) -> float:
         """Of "forecast", "classic" or "refined": median |predicted / measured − 1| over both arms of every valid cell.
@@ -84,7 +80,11 @@ class Sweep:
 def fastest(rows: Iterable[Row]) -> Row | None:
     """The valid candidate of most tok/s, each over its own reference's plain decoding: drift is in no such ratio."""
     candidates = [row for row in rows if not row.is_reference and row.verdict != Name.INVALID]
-    return max(candidates, key=lambda row: row["speed/tok_s"] / row["speed/tok_s_ar_ref"], default=None)
+    return max(candidates, key=_total, default=None)
+
+
+def _total(row: Row) -> float:
+    return np.nan_to_num(row["speed/W_total"])
 
 
 def sweep(rows: Iterable[Row]) -> Sweep:

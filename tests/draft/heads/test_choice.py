@@ -1,5 +1,6 @@
 """draft_source=mtp, eagle, and n-grams that fall back on them: chosen, checked and measured by configuration alone."""
 
+import huggingface_hub
 import pytest
 
 from acctax import paths
@@ -135,3 +136,21 @@ def test_a_head_that_was_trained_again_is_another_cell(cell, folders):
         assert cell(*chosen).cell_id == before
         published.mtp_speculators("pre_norm").save(folders / "mtp")
         assert cell(*chosen).cell_id != before
+
+
+def test_a_hub_id_serves_as_a_folder_does(cell, folders, monkeypatch):
+    """As the hub's client keeps a downloaded head, read without a network."""
+    revision = folders / "hub/models--someone--a-head/snapshots" / ("0" * 40)
+    published.mtp_speculators().save(revision)
+    (revision.parents[1] / "refs").mkdir()
+    (revision.parents[1] / "refs/main").write_text(revision.name)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folders / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    chosen = cell("draft_source=mtp", "draft_source.path=someone/a-head")
+    preflight(chosen)
+    local = measure(cell("draft_source=mtp", f"draft_source.path={folders}/mtp"), Progress.silent())
+    records = measure(chosen, Progress.silent()), local
+    texts = [[prompt.accepted for prompt in its.candidate.prompts] for its in records]
+    assert texts[0] == texts[1]
+    with pytest.raises(ConfigError, match="draft_source.path=someone/another: must be a local folder or a model that"):
+        preflight(cell("draft_source=mtp", "draft_source.path=someone/another"))
