@@ -184,8 +184,8 @@ def test_what_was_verified_and_what_ended_it_come_back(uri, sweep, compose, make
     record = replace(make_record(cell), losslessness=checked, looks=3, stopped_because="decided at look 2 of 3")
     run_id = sweep.start_cell(cell, "K=2")
     sweep.log_record(run_id, record)
-    sweep.end_cell(run_id, {}, "ACCEPT", "why")
-    assert tracking.read_sweep(uri)[0] == [record]
+    sweep.end_cell(run_id, "K=2 ACCEPT", {}, "ACCEPT", "why")
+    assert tracking.read_sweep(uri)[0].records == [record]
 
 
 def test_a_record_of_before_is_read(make_record, compose):
