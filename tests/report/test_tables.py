@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from acctax.analyze.actions import Action
+from acctax.analyze.interaction import interactions
 from acctax.report import tables
+from tests.analyze.simulate import simulate
 from tests.report.sweeps import FAILURE, over_K, over_schemes, read, scored
 
 
@@ -64,6 +68,34 @@ def test_same_context_stands_beside_free_running():
     assert row[0] == "K=3" and row[4] == "0.970 → 0.900" and row[7] == "90.0 %" and row[3] in ("yes", "no")
     assert value(row[5]) == pytest.approx(0.05 + 0.001 * 11.5, abs=1e-4)
     assert tables.same_context(read([second]).sweep) is None
+
+
+def test_actions_say_what_they_gain_and_how_that_is_known():
+    actions = [
+        Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, measured=False),
+        Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), measured=True),
+        Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, measured=False),
+    ]
+    assert list(tables.next_actions(actions).rows) == [
+        ("no overhead", "110.0", "+10.0 %", "—", "predicted"),
+        ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured"),
+        ("o quantized", "90.0", "−10.0 %", "—", "predicted, rejected"),
+    ]
+    assert tables.next_actions([]) is None
+
+
+def test_best_K_and_interaction_are_those_of_the_analysis():
+    sweep = read(over_K()).sweep
+    [row] = tables.best_K(sweep).rows
+    tuning = sweep.schemes[0].tuning()
+    assert row[1].split()[0] == str(tuning.reference.K) and row[2].split()[0] == str(tuning.candidate.K)
+    assert value(row[-1]) == pytest.approx(tuning.stale_tok_s, abs=6e-2)
+    quants = [("bf16", "int4"), ("nvfp4_qkv", "none"), ("nvfp4_qkv", "int4")]
+    crossed = read([simulate(3, target_quant=target, drafter_quant=drafter) for target, drafter in quants]).sweep
+    [row] = tables.interaction(crossed).rows
+    [its] = interactions(crossed)
+    assert row[:3] == ("nvfp4_qkv", "int4", "3") and value(row[-1]) == pytest.approx(100 * its.beyond.value, abs=6e-2)
+    assert tables.interaction(sweep) is None
 
 
 def test_failed_cells_are_listed():

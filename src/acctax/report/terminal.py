@@ -42,7 +42,8 @@ def render(findings: Findings) -> RenderableType:
     parts += map(_table, filter(None, shown))
     if rejected := sweep.having(Name.REJECT):
         parts.append(_lines("Measure them again", commands(rejected)))
-    parts.append(_lines("How it was measured", notes(sweep)))
+    if measured := notes(sweep):
+        parts.append(_lines("How it was measured", measured))
     return Group(*(Padding(part, (0, 0, 1, 0)) for part in parts))
 
 

@@ -22,10 +22,11 @@ def next_actions(actions: Sequence[Action]) -> Table | None:
 
 def _cells(action: Action) -> tuple[str, ...]:
     interval = NONE if np.isnan(action.low) else f"{percent(action.low)} to {percent(action.high)}"
+    known = "measured" if action.measured else "predicted"
     return (
         action.name,
         number(action.tok_s, 1),
         percent(action.gain),
         interval,
-        ("measured" if action.measured else "predicted") + ", rejected" * (round(action.gain, 3) < 0),
+        f"{known}, rejected" if round(action.gain, 3) < 0 else known,
     )

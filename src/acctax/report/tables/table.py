@@ -26,6 +26,10 @@ class Table:
         return self.groups if any(len(group) > 1 for group in self.groups) else (tuple(self.rows),)
 
 
+def has_figures(row: Row) -> bool:
+    return bool(row.figures.values)
+
+
 def per_cell(
     sweep: Sweep,
     key: str,
@@ -33,7 +37,7 @@ def per_cell(
     header: Sequence[str],
     cells: Callable[[Row], Sequence[str]],
     note: str = "",
-    of: Callable[[Row], bool] = lambda row: True,
+    of: Callable[[Row], bool] = has_figures,
 ) -> Table | None:
     """A row per cell of which `of` holds; None where there is no such cell."""
     groups = (tuple((name(sweep, scheme, row), *cells(row)) for row in scheme.rows if of(row))

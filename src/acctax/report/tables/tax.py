@@ -5,7 +5,7 @@ from acctax.report.tables.table import Table, per_cell
 from acctax.report.tables.text import number, percent, tax
 
 
-def taxes(sweep: Sweep) -> Table:
+def taxes(sweep: Sweep) -> Table | None:
     return per_cell(
         sweep, "tax", "The acceptance tax, by the clock and by the count",
         ("τ_c/τ_r", "potential", "realized", "tax, clocked", "W_cycle", "tax, counted"),

@@ -5,7 +5,7 @@ from acctax.report.tables.table import Table, per_cell
 from acctax.report.tables.text import pair
 
 
-def timing(sweep: Sweep) -> Table:
+def timing(sweep: Sweep) -> Table | None:
     return per_cell(
         sweep, "time", "Acceptance and time, reference → candidate",
         ("τ tok/cycle", "α_geo", "c", "T(1) ms", "T(K+1) ms", "plain tok/s", "speculative tok/s"),

@@ -8,7 +8,7 @@ from acctax.report.tables.table import Table, per_cell
 from acctax.report.tables.text import signed
 
 
-def waterfall(sweep: Sweep) -> Table:
+def waterfall(sweep: Sweep) -> Table | None:
     return per_cell(
         sweep, "waterfall", "Where the byte win went, log-%",
         ("bytes promise", *LOSSES, "= realized"),

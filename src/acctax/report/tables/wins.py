@@ -19,4 +19,5 @@ def wins(sweep: Sweep) -> Table:
         note="W_bytes: what the ledger promises, W_AR: a plain pass, W_spec: speculative tok/s. "
              "tax: the share of the win per cycle that lost acceptance took, counted in bytes; "
              "below 0 a bonus, — where there is no win even at equal acceptance.",
+        of=lambda row: True,
     )  # fmt: skip
