@@ -26,22 +26,25 @@ def draw(sweep: Sweep) -> Figure | None:
     if not swept:
         return None
     figure, panels = style.facets(len(swept), 2, 4.8, 3.1, sharey=True)
+    measured = []
     for panel, scheme in zip(panels, swept):
         for suffix, label, colour, marker, foot in ARMS:
-            _arm(panel, scheme, suffix, label, colour, marker)
+            measured.extend(_arm(panel, scheme, suffix, label, colour, marker))
             _strip(panel, scheme, suffix, colour, foot)
         panel.set_title(scheme.label)
         panel.set_xlabel("drafted tokens K")
         panel.set_xticks([0, *(row.K for row in scheme.valid if row.K)])
         panel.grid(axis="y")
-    low, high = panels[0].get_ylim()
-    panels[0].set_ylim(low - 0.2 * (high - low), high)
+    low, high = min(measured), max(measured)
+    room = 0.3 * (high - low) or high  # a prediction far off leaves the picture
+    panels[0].set_ylim(max(low - 1.3 * room, 0), high + room)
     panels[0].set_ylabel("tok/s")
     style.legend(figure, panels[0])
     return figure
 
 
-def _arm(panel: Axes, scheme: Scheme, suffix: str, label: str, colour: str, marker: str) -> None:
+def _arm(panel: Axes, scheme: Scheme, suffix: str, label: str, colour: str, marker: str) -> list[float]:
+    """The measured tok/s that it drew."""
     plain = _plain(scheme, suffix)
     rows = [row for row in scheme.valid if row.K]
     K = np.array([0, *(row.K for row in rows)]) + (0.06 if not suffix else -0.06)
@@ -58,6 +61,7 @@ def _arm(panel: Axes, scheme: Scheme, suffix: str, label: str, colour: str, mark
     best = scheme.best_K(suffix)
     if best:
         panel.plot(K[0] + best.K, plain * best.speedup, marker="*", markersize=11, color=colour, zorder=5)
+    return list(value)
 
 
 def _plain(scheme: Scheme, suffix: str) -> float:
