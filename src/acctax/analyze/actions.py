@@ -27,7 +27,7 @@ class Action:
 
 
 def rank(sweep: Sweep, levers: Sequence[Lever] = ()) -> list[Action]:
-    """Every lever for `sweep.best` by its gain, so that those which lose come last. Empty without a valid cell.
+    """Every lever for `sweep.best` by its gain, so that those which lose come last; none whose gain is unknown.
 
     Measured: the other schemes of the sweep at their best K, and the reference at its own, each over the reference's
     plain decoding in its job. Predicted: tok/s = τ / (T(K+1) + D + O) of the best cell with one term changed.
@@ -38,7 +38,7 @@ def rank(sweep: Sweep, levers: Sequence[Lever] = ()) -> list[Action]:
     if best is None:
         return []
     actions = [*_measured(sweep, best), *_predicted(sweep, best), *(_quantized(best, lever) for lever in levers)]
-    return sorted(actions, key=lambda action: -action.gain)
+    return sorted((action for action in actions if np.isfinite(action.gain)), key=lambda action: -action.gain)
 
 
 def _measured(sweep: Sweep, best: Row) -> Iterator[Action]:
@@ -64,7 +64,7 @@ def _measured(sweep: Sweep, best: Row) -> Iterator[Action]:
 
 
 def _alike(choices: Mapping, others: Mapping) -> bool:
-    return all(choices[name] == others[name] for name in SAME)
+    return all(choices.get(name) == others.get(name) for name in SAME)
 
 
 def _predicted(sweep: Sweep, best: Row) -> Iterator[Action]:
