@@ -117,7 +117,7 @@ class FakeRow:
 def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
     fake = FakeWork()
 
-    def measure(cell: Cell, progress) -> Record:
+    def measure(cell: Cell, progress, wanted) -> Record:
         fake.measured.append(cell)
         with progress.phase("decode", total=2) as phase:
             phase.advance(2)

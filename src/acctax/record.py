@@ -72,6 +72,21 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class Lossless:
+    """Greedy text under speculation against what the same target decodes plainly, for one prompt of one arm."""
+
+    arm: str  # "reference" or "candidate"
+    prompt_id: str
+    tokens: int  # that were compared
+    diverged_at: int | None = None  # the first token of the answer, from 0, that plain decoding chooses otherwise
+    logit_gap: float = 0.0  # there: by how much the target prefers its own token; small is a near-tie
+
+    @property
+    def holds(self) -> bool:
+        return self.diverged_at is None
+
+
+@dataclass(frozen=True)
 class Record:
     choices: dict[str, str | int | float]  # the short names: target, target_quant, drafter_quant, draft_source, K, …
     cell_id: str
@@ -82,6 +97,9 @@ class Record:
     environment: dict[str, str]  # hardware, threads, kernels, versions, commit
     rerun: str  # the command that measures this cell again
     same_context: list[Scored] = field(default_factory=list)  # one a prompt
+    losslessness: list[Lossless] = field(default_factory=list)  # of a sample of the prompts, greedy cells alone
+    looks: int = 1  # how often the verdict could have ended the measurement (measure=auto): intervals make up for it
+    stopped_because: str = ""  # of measure=auto: what ended it, and after how much
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -90,7 +108,9 @@ class Record:
     def from_json(cls, text: str) -> "Record":
         raw = json.loads(text)
         arms = {name: _arm(raw[name]) for name in ("reference", "candidate")}
-        return cls(**{**raw, **arms, "same_context": [_scored(scored) for scored in raw.get("same_context", [])]})
+        same_context = [_scored(scored) for scored in raw.get("same_context", [])]
+        losslessness = [Lossless(**checked) for checked in raw.get("losslessness", [])]
+        return cls(**{**raw, **arms, "same_context": same_context, "losslessness": losslessness})
 
 
 def _arm(raw: dict) -> Arm:

@@ -48,9 +48,11 @@ def make_folder(folder: Path) -> Path:
 
 
 def measure_cell(cfg: DictConfig) -> Record:
+    from acctax.analyze.rows import analyze
     from acctax.measure.job import measure
 
-    return measure(from_hydra(cfg, HydraConfig.get().overrides.task), PROGRESS.get())
+    cell = from_hydra(cfg, HydraConfig.get().overrides.task)
+    return measure(cell, PROGRESS.get(), lambda record: analyze(record, cell.verdict).wanted)
 
 
 def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, command: str) -> list[Record]:

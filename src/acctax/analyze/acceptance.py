@@ -56,11 +56,11 @@ class Acceptance:
         """Cycles by accepted length 0..K, over all prompts [K+1]."""
         return self.counts.sum((0, 1))
 
-    def tau(self, weights: NDArray[np.float64]) -> Draws:
+    def tau(self, weights: NDArray[np.float64], looks: int = 1) -> Draws:
         """Σ committed / Σ cycles, the micro average, for each row of prompt weights [R+1, P]."""
         with np.errstate(invalid="ignore", divide="ignore"):
             log = np.log(weights @ self.committed / (weights @ self.cycles))
-        return np.exp(widen(log, len(self.committed)))
+        return np.exp(widen(log, len(self.committed), looks))
 
     def draft_rate(self) -> float:
         """Accepted drafts over offered drafts. NaN where none was offered."""

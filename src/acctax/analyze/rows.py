@@ -30,6 +30,7 @@ class Row:
     reason: str
     component: str | None  # of a REJECT: what ate the win
     remedy: str | None  # of an UNDECIDED: what would decide it
+    wanted: frozenset[str]  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
     figures: Figures
     prompts: int  # that counted
     rounds: int
@@ -72,9 +73,10 @@ def _row(record: Record, figures: Figures, verdict: Verdict, prompts: int) -> Ro
         cell_id=record.cell_id,
         is_reference=record.is_reference,
         verdict=verdict.name,
-        reason=verdict.reason,
+        reason=verdict.reason + (f" ({record.stopped_because})" if record.stopped_because else ""),
         component=verdict.component,
         remedy=verdict.remedy,
+        wanted=verdict.wanted,
         figures=figures,
         prompts=prompts,
         rounds=len(record.reference.rounds),
@@ -90,8 +92,8 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     named: Named = {"bytes/bandwidth_GBs": np.median(record.bandwidth) / 1e9, "behaviour/prompts": len(pairs)}
     corners = []
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
-        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round)
-        tau = acceptance.tau(by_prompt)
+        acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
+        tau = acceptance.tau(by_prompt, record.looks)
         own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
         named |= {name + suffix: figure for name, figure in own.items()}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from acctax.config import Cell
 from acctax.decode.cycle import Generation
-from acctax.decode.rules import Rule, rule_of
+from acctax.decode.rules import Forced, Rule, rule_of
 from acctax.draft.choice import Setting
 from acctax.draft.none import NoSource
 from acctax.draft.source import DraftSource
@@ -32,6 +32,8 @@ def build_arm(cell: Cell, capacity: int) -> Arm:
     setting = setting_of(cell, checkpoint, capacity)
     target = Decoder.load(checkpoint, cell.target_quant, capacity)
     source = cell.draft_source.build(setting) if cell.K else NoSource()
+    if cell.draft_source.forces_acceptance:  # a text that nobody chose: a stop token in it ends nothing
+        return Arm(target, source, Forced(rule_of(cell.decoding)), frozenset())
     return Arm(target, source, rule_of(cell.decoding), checkpoint.stop_tokens)
 
 
