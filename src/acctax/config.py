@@ -203,6 +203,7 @@ class Measure:
     rounds: int
     cycles: int  # per round
     resamples: int  # of the bootstrap
+    levers: bool  # at the end of a sweep, ask what more of the fastest candidate could be quantized
     budget: Budget | None = None  # None: prompts and rounds are as many as said
 
     def __post_init__(self) -> None:
@@ -304,7 +305,7 @@ class Cell:
         chosen = asdict(self)
         for volatile in ("verdict", "tracking", "overrides"):
             del chosen[volatile]
-        del chosen["measure"]["resamples"], chosen["workload"]["path"]
+        del chosen["measure"]["resamples"], chosen["measure"]["levers"], chosen["workload"]["path"]
         for where in ("cache_dir", "description"):
             chosen["target"].pop(where, None)
         contents = [self.workload.file.read_bytes()] if self.workload.file.is_file() else []

@@ -120,3 +120,23 @@ def _arm(raw: dict) -> Arm:
 
 def _scored(raw: dict) -> Scored:
     return Scored(**{**raw, **{name: Along(**raw[name]) for name in ("reference", "candidate")}})
+
+
+@dataclass(frozen=True)
+class Lever:
+    """The fastest candidate of a sweep with one component more in NVFP4: counted and scored, never decoded."""
+
+    component: str  # "lm_head", "q,k,v", "o", "mlp", "kv cache", "drafter"
+    recipe: list[str]  # patterns of the modules that would be stored so besides; none for the cache
+    bytes_ar: dict[str, float]  # as an arm's
+    bytes_cycle: dict[str, float]
+    same_context: list[Scored]  # against the cell's reference; none for the cache, whose format nothing computes in
+
+
+def levers_to_json(levers: list[Lever]) -> str:
+    return json.dumps([asdict(lever) for lever in levers], indent=1)
+
+
+def levers_from_json(text: str) -> list[Lever]:
+    raw = json.loads(text)
+    return [Lever(**{**lever, "same_context": [_scored(scored) for scored in lever["same_context"]]}) for lever in raw]

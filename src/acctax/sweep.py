@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -14,6 +15,9 @@ from acctax.config import Cell, from_hydra
 from acctax.errors import ConfigError
 from acctax.progress import Progress
 from acctax.record import Record
+
+if TYPE_CHECKING:
+    from acctax.analyze.rows import Row
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress", default=Progress.silent())
 
@@ -69,6 +73,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     try:
         try:
             sweep.measure()
+            sweep.pull_levers()
         finally:
             sweep.report(folder)
         status = "FAILED" if sweep.failures else "FINISHED"
@@ -86,6 +91,7 @@ class _Sweep:
     def __init__(self, cells: Sequence[Cell], launch: Callable[[int], Record], log):
         self.cells, self.launch, self.log = cells, launch, log
         self.records: list[Record] = []
+        self.rows: list["Row"] = []  # of the records
         self.failures: list[tuple[str, str]] = []  # name of the cell, reason
         self._curves: dict[str, list[tuple[Cell, dict[str, float]]]] = {}  # by scheme
         self._names = _names(cells)
@@ -119,9 +125,24 @@ class _Sweep:
             self.failures.append((name, reason))
             return f"FAILED, {reason}"
         self.records.append(record)
+        self.rows.append(row)
         self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
         how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
         return f"{row.verdict} {row.reason} ({how})"
+
+    def pull_levers(self) -> None:
+        """What more of the fastest candidate could be quantized, kept on the sweep's run."""
+        from acctax.analyze.sweep import fastest
+
+        best = fastest(self.rows)
+        if best is None or not self.cells[0].measure.levers:
+            return
+        from acctax.measure.levers import measure_levers
+
+        record = self.records[self.rows.index(best)]
+        cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
+        with Progress(cells=1) as progress, progress.cell("levers of the fastest candidate"):
+            self.log.store_levers(measure_levers(cell, record, progress))
 
     def report(self, folder: Path) -> None:
         if not self.records:

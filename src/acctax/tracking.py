@@ -30,11 +30,12 @@ from sqlalchemy.exc import SQLAlchemyError  # noqa: E402
 
 from acctax.config import Cell, Tracking, Verdict  # noqa: E402
 from acctax.errors import ConfigError  # noqa: E402
-from acctax.record import Record  # noqa: E402
+from acctax.record import Lever, Record, levers_from_json, levers_to_json  # noqa: E402
 
 LONGEST_TEXT = 500  # of a param or tag; MLflow refuses longer params
 LARGEST_BATCH = 1000  # metrics in one call
 SQLITE = "sqlite:///"
+LEVERS = "levers.json"  # of the parent run
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
 
 
@@ -53,6 +54,13 @@ class Store:
     def read_record(self, run_id: str) -> Record:
         with tempfile.TemporaryDirectory() as folder:
             return Record.from_json(Path(self.client.download_artifacts(run_id, "record.json", folder)).read_text())
+
+    def read_levers(self, sweep_id: str) -> list[Lever]:
+        """None where none were asked for."""
+        if not any(file.path == LEVERS for file in self.client.list_artifacts(sweep_id)):
+            return []
+        with tempfile.TemporaryDirectory() as folder:
+            return levers_from_json(Path(self.client.download_artifacts(sweep_id, LEVERS, folder)).read_text())
 
 
 def open_store(settings: Tracking) -> Store:
@@ -195,6 +203,9 @@ class Sweep:
                    if math.isfinite(value)]  # the chart view draws no others
         for start in range(0, max(len(metrics), 1), LARGEST_BATCH):
             self._store.client.log_batch(run_id, metrics=metrics[start:start + LARGEST_BATCH], tags=tags)
+
+    def store_levers(self, levers: list[Lever]) -> None:
+        self._store.client.log_text(self.run_id, levers_to_json(levers), LEVERS)
 
     def store_report(self, files: Iterable[Path]) -> None:
         for file in files:

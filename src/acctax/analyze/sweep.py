@@ -115,6 +115,12 @@ class Sweep:
         return [row for row in self.rows if row.verdict == name]
 
 
+def fastest(rows: Iterable[Row]) -> Row | None:
+    """The valid candidate of most tok/s, each over its own reference's plain decoding: drift is in no such ratio."""
+    candidates = [row for row in rows if not row.is_reference and row.verdict != Name.INVALID]
+    return max(candidates, key=lambda row: row["speed/tok_s"] / row["speed/tok_s_ar_ref"], default=None)
+
+
 def sweep(rows: Iterable[Row]) -> Sweep:
     """Group rows by their choices without K. Raises ValueError where there is no row."""
     rows = list(rows)

@@ -10,6 +10,7 @@ from acctax.draft.none import NoSource
 from acctax.draft.source import DraftSource
 from acctax.models.checkpoint import Checkpoint, open_checkpoint
 from acctax.models.decoder import Decoder
+from acctax.models.ledger import pass_bytes
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,14 @@ class Arm:
 
     def plain(self) -> Generation:
         return Generation(self.target, NoSource(), self.rule, self.stop_tokens)
+
+    def bytes_ar(self, context: int) -> dict[str, float]:
+        """Component → bytes of a plain step after `context` tokens."""
+        return pass_bytes(self.target, 1, context)
+
+    def bytes_cycle(self, K: int, context: int) -> dict[str, float]:
+        """The same of a cycle: a pass over K+1 rows and K passes of the drafter."""
+        return pass_bytes(self.target, K + 1, context) | {"drafter": K * self.source.bytes_per_draft(context)}
 
 
 def build_arm(cell: Cell, capacity: int) -> Arm:

@@ -15,7 +15,6 @@ from acctax.measure.clock import clock
 from acctax.measure.decoding import decode_all
 from acctax.measure.workload import Prompt, load, render
 from acctax.models.checkpoint import Checkpoint, open_checkpoint
-from acctax.models.ledger import pass_bytes
 from acctax.progress import Progress
 from acctax.quant import recipes
 from acctax.record import Arm as ArmRecord
@@ -30,8 +29,8 @@ def preflight(cell: Cell) -> None:
     checkpoint = open_checkpoint(cell.target)
     recipes.assign(cell.target_quant, checkpoint.config.linears())
     checkpoint.check_files()
-    prompts = _prompts(cell, checkpoint)
-    capacity = _capacity(cell, checkpoint, prompts)
+    prompts = prompts_of(cell, checkpoint)
+    capacity = capacity_of(cell, checkpoint, prompts)
     cell.draft_source.check(setting_of(cell, checkpoint, capacity))
 
 
@@ -71,8 +70,8 @@ class _Job:
         self.cell, self.progress = cell, progress
         self.runs_on = set_up(cell)
         checkpoint = open_checkpoint(cell.target)
-        self.prompts = _prompts(cell, checkpoint)
-        capacity = _capacity(cell, checkpoint, self.prompts)
+        self.prompts = prompts_of(cell, checkpoint)
+        capacity = capacity_of(cell, checkpoint, self.prompts)
         self.arms = []
         with progress.phase("load", total=2) as phase:
             for its_cell in (cell.reference(), cell):
@@ -121,7 +120,7 @@ class _Job:
         self.bandwidth += bandwidth
 
     def record(self, looks: int) -> Record:
-        cell, context = self.cell, _mean_context(self.decoded[0])
+        cell, context = self.cell, mean_context(self.decoded[0])
         measured = zip(self.arms, self.decoded, self.rounds)
         reference, candidate = (_arm_record(arm, cell.K, context, list(d), list(r)) for arm, d, r in measured)
         return Record(
@@ -139,14 +138,14 @@ class _Job:
         )
 
 
-def _prompts(cell: Cell, checkpoint: Checkpoint) -> list[tuple[Prompt, list[int]]]:
+def prompts_of(cell: Cell, checkpoint: Checkpoint) -> list[tuple[Prompt, list[int]]]:
     """As many as may be decoded."""
     budget = cell.measure.budget
     prompts = load(cell.workload.file, budget.prompts if budget else cell.measure.prompts)
     return [(prompt, render(prompt, checkpoint.tokenizer)) for prompt in prompts]
 
 
-def _capacity(cell: Cell, checkpoint: Checkpoint, prompts: list[tuple[Prompt, list[int]]]) -> int:
+def capacity_of(cell: Cell, checkpoint: Checkpoint, prompts: list[tuple[Prompt, list[int]]]) -> int:
     """Rows of the longest text: its prompt, its answer or its clocked cycles, and the drafts of a last cycle."""
     context = checkpoint.config.context
     if cell.K >= context:
@@ -161,11 +160,9 @@ def _capacity(cell: Cell, checkpoint: Checkpoint, prompts: list[tuple[Prompt, li
     return len(tokens) + answer
 
 
-def _mean_context(records: list[PromptRecord]) -> int:
+def mean_context(records: list[PromptRecord]) -> int:
     return round(sum(r.prompt_tokens + len(r.tokens) / 2 for r in records) / len(records))
 
 
 def _arm_record(arm: Arm, K: int, context: int, prompts: list[PromptRecord], rounds: list[Round]) -> ArmRecord:
-    cycle = pass_bytes(arm.target, K + 1, context)
-    cycle["drafter"] = K * arm.source.bytes_per_draft(context)
-    return ArmRecord(prompts, rounds, pass_bytes(arm.target, 1, context), cycle)
+    return ArmRecord(prompts, rounds, arm.bytes_ar(context), arm.bytes_cycle(K, context))
