@@ -108,6 +108,7 @@ class FakeWork:
 class FakeRow:
     verdict: str = "ACCEPT"
     reason: str = "it pays"
+    is_reference: bool = True  # of no other row are there levers
 
     def metrics(self) -> dict[str, float]:
         return {"accept/tau": 2.5, "tax/clocked": float("nan")}

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mlflow import MlflowClient
 from acctax import tracking
 from acctax.config import Verdict
 from acctax.errors import ConfigError
+from acctax.record import Along, Lever, Lossless, Record, Scored
 
 RULES = Verdict(tax_threshold=0.4, margin=0.01, resamples=300)
 ENVIRONMENT = {"hardware": "a machine", "host": tracking.socket.gethostname(), "versions": "v", "commit": "abc"}
@@ -169,6 +171,33 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     _sweep(uri)
     assert {client.get_run(run_id).info.status for run_id in (sweep.run_id, child)} == {"KILLED"}
     assert os.getpid() != dead.pid
+
+
+def test_what_was_verified_and_what_ended_it_come_back(uri, sweep, compose, make_record):
+    cell = compose("K=2")
+    checked = [Lossless("reference", "p0", 3), Lossless("candidate", "p0", 2, 1, 0.5)]
+    record = replace(make_record(cell), losslessness=checked, looks=3, stopped_because="decided at look 2 of 3")
+    run_id = sweep.start_cell(cell, "K=2")
+    sweep.log_record(run_id, record)
+    sweep.end_cell(run_id, {}, "ACCEPT", "why")
+    assert tracking.read_sweep(uri)[0] == [record]
+
+
+def test_a_record_of_before_is_read(make_record, compose):
+    record = make_record(compose("K=2"))
+    new = ("same_context", "losslessness", "looks", "stopped_because")
+    raw = {name: value for name, value in json.loads(record.to_json()).items() if name not in new}
+    assert Record.from_json(json.dumps(raw)) == record
+
+
+def test_levers_are_kept_on_the_sweep(uri, sweep):
+    along = Along([0.9], [0.8])
+    scored = Scored("p0", 9, 0.1, 0.01, 8, 12.0, 13.0, 8, along, along)
+    levers = [Lever("o", ["*.o_proj"], {"o": 1.0}, {"o": 1.0, "drafter": 2.0}, [scored]),
+              Lever("kv cache", [], {"kv": 1.0}, {"kv": 1.0}, [])]  # fmt: skip
+    assert sweep._store.read_levers(sweep.run_id) == []
+    sweep.store_levers(levers)
+    assert sweep._store.read_levers(sweep.run_id) == levers
 
 
 def test_report_files_are_kept_on_the_sweep(uri, sweep, tmp_path):

@@ -120,7 +120,7 @@ class _Sweep:
             row = analyze(record, cell.verdict)
             self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = _line(error)
             self.log.break_cell(run_id, reason, traceback.format_exc())
             self.failures.append((name, reason))
             return f"FAILED, {reason}"
@@ -141,8 +141,12 @@ class _Sweep:
 
         record = self.records[self.rows.index(best)]
         cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
-        with Progress(cells=1) as progress, progress.cell("levers of the fastest candidate"):
-            self.log.store_levers(measure_levers(cell, record, progress))
+        name = "levers of the fastest candidate"
+        try:
+            with Progress(cells=1) as progress, progress.cell(name):
+                self.log.store_levers(measure_levers(cell, record, progress))
+        except Exception as error:
+            self.failures.append((name, _line(error)))
 
     def report(self, folder: Path) -> None:
         if not self.records:
@@ -154,6 +158,10 @@ class _Sweep:
         verdict = self.cells[0].verdict
         report.print_terminal(self.records, verdict)
         self.log.store_report(report.write(self.records, verdict, folder))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:

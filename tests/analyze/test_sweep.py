@@ -5,6 +5,7 @@ import pytest
 from acctax import theory
 from acctax.analyze import Rules, analyze, sweep
 from acctax.analyze.advice import advise, commands
+from acctax.analyze.sweep import fastest
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
 RULES = Rules(resamples=300)
@@ -141,3 +142,12 @@ def test_advice_for_a_best_K_that_moved():
 
 def test_advice_for_speculation_that_never_pays():
     assert "decode plainly" in advise(only(rows(candidate=replace(QKV, alpha=0.3, draft=13e-3))))
+
+
+def test_the_fastest_candidate_is_a_valid_one_and_drift_chooses_none():
+    slow, quick = (analyze(simulate(candidate=replace(QKV, T1=T1), drift=drift), RULES)
+                   for T1, drift in ((11e-3, 0), (10e-3, 0.3)))  # fmt: skip
+    reference = analyze(simulate(candidate=replace(REFERENCE, T1=5e-3), is_reference=True), RULES)
+    broken = replace(quick, verdict="INVALID")
+    assert fastest([reference, broken, slow, quick]) is quick
+    assert fastest([reference, broken]) is None

@@ -107,7 +107,7 @@ def _meaningless(record: Record, figures: Figures) -> Iterator[str]:
 def _broken_sum(figures: Figures, K: int) -> Iterator[str]:
     for name, suffix in (("reference", "_ref"), ("candidate", "")):
         tau, tok_s, C = (figures[f"{figure}{suffix}"] for figure in ("accept/tau", "speed/tok_s", "time/C_ms"))
-        if not 1 <= tau <= K + 1:
+        if not 1 - EXACT <= tau <= K + 1 + EXACT:
             yield f"{name}: τ is {tau:.3f}, outside 1 to K+1 = {K + 1}"
         if not math.isclose(tok_s, 1e3 * tau / C, rel_tol=EXACT):
             yield f"{name}: tok/s is {tok_s:.3f}, τ/C is {1e3 * tau / C:.3f}"
