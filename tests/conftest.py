@@ -108,7 +108,6 @@ class FakeWork:
 class FakeRow:
     verdict: str = "ACCEPT"
     reason: str = "it pays"
-    is_reference: bool = True  # of no other row are there levers
 
     def metrics(self) -> dict[str, float]:
         return {"accept/tau": 2.5, "tax/clocked": float("nan")}
@@ -134,6 +133,8 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell),
                                 "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
+        "acctax.analyze.sweep": {"fastest": lambda rows: None},
+        "acctax.measure.levers": {"measure_levers": lambda cell, record, progress: []},
         "acctax.report": {"write": write, "print_terminal": lambda records, verdict: print("the table")},
     }
     for name, functions in stand_ins.items():

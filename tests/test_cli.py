@@ -218,6 +218,21 @@ def test_a_failed_cell_does_not_end_the_sweep(cli, store, fake_work):
     assert _runs("sweep")[0].info.status == "FAILED"
 
 
+def test_levers_that_fail_leave_the_report(cli, store, fake_work, monkeypatch):
+    monkeypatch.setattr(sys.modules["acctax.analyze.sweep"], "fastest", lambda rows: rows[1])
+
+    def measure_levers(cell, record, progress):
+        assert cell.K == record.choices["K"] == 2
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(sys.modules["acctax.measure.levers"], "measure_levers", measure_levers)
+    outcome = cli("K=1,2")
+    assert outcome.code == 1 and "the table" in outcome.out
+    assert outcome.err.endswith("failed: levers of the fastest candidate: MemoryError: no room\n")
+    measured = len(fake_work.measured)
+    assert cli("K=1,2", "measure.levers=false").code == 0 and len(fake_work.measured) == measured
+
+
 def test_an_interrupt_leaves_nothing_running(cli, store, fake_work):
     good = fake_work.measure
 

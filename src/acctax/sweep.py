@@ -139,7 +139,7 @@ class _Sweep:
             return
         from acctax.measure.levers import measure_levers
 
-        record = self.records[self.rows.index(best)]
+        record = next(record for record, row in zip(self.records, self.rows) if row is best)
         cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
         name = "levers of the fastest candidate"
         try:

@@ -148,3 +148,6 @@ def test_stopping_at_a_look_errs_no_more_often():
 def test_what_ended_the_measurement_stands_in_the_reason():
     row = analyze(replace(simulate(), stopped_because="decided at look 1 of 3"), Rules(resamples=200))
     assert row.reason.endswith(" (decided at look 1 of 3)")
+    short = replace(simulate(prompts=8, candidate=BODY), stopped_because="no budget for more prompts")
+    row = analyze(short, Rules(tax_threshold=analyze(short)["tax/counted"] + 0.15))
+    assert "now: measure.budget.prompts=" in row.remedy

@@ -63,7 +63,8 @@ def analyze(record: Record, rules: Rules = Rules(), seed: int = 0) -> Row:
     elif record.is_reference:
         verdict = Verdict(Name.REFERENCE, "measured against itself: the noise floor")
     else:
-        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds))
+        group = "measure.budget" if record.stopped_because else "measure"
+        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds), group)
     return _row(record, figures, verdict, len(pairs))
 
 

@@ -42,10 +42,11 @@ class Verdict:
     wanted: frozenset[str] = frozenset()  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
 
 
-def decide(figures: Figures, rules: Rules, prompts: int, rounds: int) -> Verdict:
+def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str = "measure") -> Verdict:
     """ACCEPT, REJECT or UNDECIDED for a candidate whose measurement is valid; 95 % intervals throughout.
 
-    A tax without a value (no byte win to tax) decides nothing: then W_spec alone does.
+    A tax without a value (no byte win to tax) decides nothing: then W_spec alone does. group: of conf/, where a remedy
+    finds the numbers of prompts and rounds.
     """
     for unit, n in (("prompt", prompts), ("round", rounds)):
         if n < 2:
@@ -62,12 +63,12 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int) -> Verdict
     reasons, remedies, wanted = [], [], set()
     if not cheap:
         reasons.append(f"tax {tax:.0%} straddles {100 * rules.tax_threshold:g} %")
-        remedies.append(_needed("prompts", prompts, tax, rules.tax_threshold))
+        remedies.append(_needed("prompts", prompts, tax, rules.tax_threshold, group))
         wanted.add("prompts")
     if not win.low > floor:
         reasons.append(f"W_spec {win:.3f} straddles {floor:g}")
         unit, n = ("rounds", rounds) if _clock_is_wider(figures) else ("prompts", prompts)
-        remedies.append(_needed(unit, n, win, floor))
+        remedies.append(_needed(unit, n, win, floor, group))
         wanted.add(unit)
     remedy = "; ".join(dict.fromkeys(remedies))
     return Verdict(Name.UNDECIDED, "; ".join(reasons), remedy=remedy, wanted=frozenset(wanted))
@@ -101,14 +102,14 @@ def _clock_is_wider(figures: Figures) -> bool:
     return not whole < 2 * counted
 
 
-def _needed(unit: str, n: int, estimate: Estimate, threshold: float) -> str:
+def _needed(unit: str, n: int, estimate: Estimate, threshold: float, group: str) -> str:
     """An interval shrinks with √n: how many units bring its nearer end to the threshold."""
     distance = abs(estimate.value - threshold)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if half > distance * math.sqrt(HOPELESS):
         return f"too close to call: even {HOPELESS} times the {unit} may not decide"
     needed = math.ceil(n * (half / distance) ** 2)
-    return f"about {needed} {unit} would decide, {n} now: measure.{unit}={needed}"
+    return f"about {needed} {unit} would decide, {n} now: {group}.{unit}={needed}"
 
 
 def _tax(tax: Estimate) -> str:

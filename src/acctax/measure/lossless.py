@@ -10,7 +10,7 @@ from acctax.decode.cycle import Generation
 from acctax.decode.rules import Greedy
 from acctax.record import Lossless
 
-EVERY = 3  # of so many prompts one is verified: a wide pass costs a fifth of decoding the same text
+EVERY = 3  # of so many prompts one is verified: a wide pass costs a tenth of decoding the same text
 ROWS = 32  # of a wide pass
 
 
