@@ -32,8 +32,12 @@ INDEX_BYTES = 48  # of a token's line in the index, at most
 
 
 def captured_layers(layers: int) -> tuple[int, ...]:
-    """EAGLE-3's three: early, middle, late. i: the hidden state that enters layer i."""
-    return tuple(sorted({i for i in (2, layers // 2, layers - 3) if 0 <= i < layers}))
+    """EAGLE-3's three: early, middle, and what enters the last layer, which a small target's last layers change much.
+
+    i: the hidden state that enters layer i. The state behind the last layer is not among them: engines differ on
+    whether its number stands for it before or after the final norm.
+    """
+    return tuple(sorted({i for i in (2, layers // 2, layers - 1) if 0 <= i < layers}))
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def make(run: TrainRun, checkpoint: Checkpoint, progress: Progress) -> Corpus:
     folder, wanted = run.data_folder, run.data.tokens
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        state = _state(run, folder)
+        state = _state(run, checkpoint, folder)
         if state["complete"] < wanted:
             started = time.monotonic()
             _write(run, progress)
@@ -157,9 +161,11 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _state(run: TrainRun, folder: Path) -> dict:
+def _state(run: TrainRun, checkpoint: Checkpoint, folder: Path) -> dict:
     """What the folder's data is, the number of tokens it was written for, and what that took."""
-    recipe = json.loads(json.dumps({"target": run.target.label, "seed": run.seed, **run.data.recipe}))
+    layers = captured_layers(len(checkpoint.config.layers))
+    recipe = {"target": run.target.label, "seed": run.seed, "layers": layers, **run.data.recipe}
+    recipe = json.loads(json.dumps(recipe))
     path = folder / "corpus.json"
     if not path.is_file():
         nothing = {"complete": 0, "seconds": 0.0, "peak_bytes": 0}
