@@ -17,7 +17,7 @@ import acctax.draft  # noqa: F401  its sources are options of the config
 from acctax import config
 from acctax.config import Cell
 from acctax.paths import conf_dir
-from acctax.record import Arm, PromptRecord, Record, Round
+from acctax.record import Arm, Measured, PromptRecord, Record, Round
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ class FakeRow:
 def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
     fake = FakeWork()
 
-    def measure(cell: Cell, progress) -> Record:
+    def measure(cell: Cell, progress, wanted) -> Record:
         fake.measured.append(cell)
         with progress.phase("decode", total=2) as phase:
             phase.advance(2)
         return fake.measure(cell)
 
-    def write(records: list[Record], verdict, folder: Path) -> list[Path]:
-        fake.reported.extend(records)
+    def write(measured: Measured, folder: Path) -> list[Path]:
+        fake.reported.extend(measured.records)
         file = Path(folder, "report.md")
         file.write_text("# report\n")
         return [file]
@@ -133,7 +133,10 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         "acctax.measure.job": {"measure": measure, "preflight": lambda cell: fake.preflight(cell),
                                 "set_up": lambda cell: {}},
         "acctax.analyze.rows": {"analyze": lambda record, verdict: FakeRow()},
-        "acctax.report": {"write": write, "print_terminal": lambda records, verdict: print("the table")},
+        "acctax.analyze.sweep": {"fastest": lambda rows: None},
+        "acctax.measure.levers": {"measure_levers": lambda cell, record, progress: []},
+        "acctax.report": {"read": lambda measured, verdict: measured, "spoken": lambda measured: "it pays",
+                          "print_terminal": lambda measured, folder: print("the table"), "write": write},
     }
     for name, functions in stand_ins.items():
         module = types.ModuleType(name)

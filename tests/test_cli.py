@@ -178,13 +178,15 @@ def test_a_sweep_from_end_to_end(cli, fake_work, monkeypatch):
     outcome = cli("target_quant=nvfp4_qkv", "-m", "K=1,2")
     assert outcome.code == 0 and outcome.err == ""
     assert [cell.K for cell in fake_work.measured] == [1, 2] == [r.choices["K"] for r in fake_work.reported]
-    assert "[1/2] target_quant=nvfp4_qkv K=1" in outcome.out
-    assert "target_quant=nvfp4_qkv K=2: ACCEPT it pays" in outcome.out and "the table" in outcome.out
+    assert "[1/2] nvfp4_qkv K=1" in outcome.out
+    assert "nvfp4_qkv K=2: ACCEPT it pays" in outcome.out and "the table" in outcome.out
     [parent], cells, [curve] = _runs("sweep"), _runs("cell"), _runs("curve")
     assert [run.info.status for run in (parent, *cells, curve)] == ["FINISHED"] * 4
     assert parent.data.tags["rerun"] == "python -m acctax target_quant=nvfp4_qkv K=1,2"
     assert [run.data.tags["rerun"] for run in cells] == [
         f"python -m acctax target_quant=nvfp4_qkv K={K} tracking.reuse=false" for K in (1, 2)]
+    assert [run.info.run_name for run in cells] == ["nvfp4_qkv K=1 ACCEPT", "nvfp4_qkv K=2 ACCEPT"]
+    assert curve.info.run_name == "nvfp4_qkv over K"
     assert list(Path.cwd().glob("multirun/*/*/0/.hydra/config.yaml"))
 
     again = cli("target_quant=nvfp4_qkv", "K=2,3")  # 2 was measured, 3 was not
@@ -211,11 +213,25 @@ def test_a_failed_cell_does_not_end_the_sweep(cli, store, fake_work):
     fake_work.measure = measure
     outcome = cli("K=1,2,3")
     assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == "acctax: failed: target_quant=bf16 K=2: MemoryError: no room for K=2"
+    assert outcome.err.splitlines()[-1] == "acctax: failed: bf16 K=2: MemoryError: no room for K=2"
     assert [record.choices["K"] for record in fake_work.reported] == [1, 3]
     assert [run.info.status for run in _runs("cell")] == ["FINISHED", "FAILED", "FINISHED"]
     assert _runs("cell")[1].data.tags["reason"] == "MemoryError: no room for K=2"
     assert _runs("sweep")[0].info.status == "FAILED"
+
+
+def test_levers_that_fail_leave_the_report(cli, store, fake_work, monkeypatch):
+    monkeypatch.setattr(sys.modules["acctax.analyze.sweep"], "fastest", lambda rows: rows[1])
+
+    def measure_levers(cell, record, progress):
+        assert cell.K == record.choices["K"] == 2
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(sys.modules["acctax.measure.levers"], "measure_levers", measure_levers)
+    outcome = cli("K=1,2")
+    assert outcome.code == 1 and "the table" in outcome.out
+    assert outcome.err.endswith("failed: levers of the fastest candidate: MemoryError: no room\n")
+    assert cli("K=1,2", "measure.levers=false").code == 0
 
 
 def test_an_interrupt_leaves_nothing_running(cli, store, fake_work):

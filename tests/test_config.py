@@ -27,7 +27,7 @@ def test_the_reference_loses_every_quant_choice_and_nothing_else(compose):
 
 def test_a_quantized_drafter_alone_is_a_candidate(compose):
     assert not compose("drafter_quant=nvfp4").is_reference
-    assert not compose("drafter_quant=bf16", "draft_source=self").is_reference  # a self-drafter comes in int8: bf16 is a change
+    assert not compose("drafter_quant=bf16", "draft_source=self").is_reference  # it comes in int8
     assert compose("drafter_quant=bf16", "draft_source=draft_model", "draft_source.path=x").is_reference
     assert compose("drafter_quant=nvfp4", "K=0").is_reference  # nothing is drafted
 
@@ -51,7 +51,8 @@ def test_without_a_draft_source_K_is_0(compose):
 
 def test_cell_id_follows_what_is_measured(compose, tmp_path):
     own = compose("draft_source=self")
-    same = ("tracking.experiment=other", "verdict.margin=0.1", f"target.cache_dir={tmp_path}", "measure.resamples=100")
+    same = ("tracking.experiment=other", "verdict.margin=0.1", f"target.cache_dir={tmp_path}", "measure.resamples=100",
+            "measure.levers=false")
     assert {compose("draft_source=self", override).cell_id for override in same} == {own.cell_id}
     other = ("K=4", "seed=1", "measure=standard", "target_quant=int8", "device.threads=1", "draft_source.recipe=nvfp4")
     ids = {compose("draft_source=self", override).cell_id for override in other}
@@ -65,6 +66,12 @@ def test_cell_id_follows_the_prompts(compose, tmp_path):
         file.write_text(text)
         ids.add(compose("workload=jsonl", f"workload.path={file}").cell_id)
     assert len(ids) == 2
+
+
+def test_an_imitated_drafter_takes_a_recipe_as_it_would_itself(compose):
+    like = ("draft_source=synthetic", "draft_source.like={kind: self, recipe: int8_all}")
+    assert compose(*like).is_reference and not compose(*like, "drafter_quant=bf16").is_reference
+    assert compose(*like).draft_source.fingerprint == compose().draft_source.fingerprint != ()
 
 
 def test_scheme_is_the_same_for_every_K(compose):
@@ -84,7 +91,7 @@ def test_rerun_command_measures_again(compose):
     (["K=two"], "K=two: must be an integer"),
     (["K=true"], "K=True: must be an integer"),
     (["draft_source=none", "K=2"], "K=2: must be 0 with draft_source=none"),
-    (["seed=-1"], "seed=-1: must lie in 0 to"),
+    (["seed=-1"], "seed=-1: must lie in"),
     (["decoding=sample", "decoding.temperature=-0.5"], "decoding.temperature=-0.5: must be 0"),
     (["decoding=sample", "decoding.temperature=nan"], "decoding.temperature=nan: must be 0"),
     (["decoding.top_p=0"], "decoding.top_p=0.0: must lie in (0, 1]"),
@@ -100,6 +107,18 @@ def test_rerun_command_measures_again(compose):
     (["target=random_llama", "target.heads=3"], "target.hidden=64: must be an even multiple of target.heads (3)"),
     (["target=random_llama", "target.kv_heads=3"], "target.kv_heads=3: must divide target.heads (4)"),
     (["target.chat=maybe"], "target.chat=maybe: must be true or false"),
+    (["draft_source=synthetic", "draft_source.acceptance=[0.8,0.7]"], "K=3: must be at most 2: draft_source=synthetic"),
+    (["draft_source=synthetic", "draft_source.acceptance=[0.8,1.7]"], "draft_source.acceptance[1]=1.7: must lie in"),
+    (["draft_source=synthetic", "draft_source.acceptance=[]"], "draft_source.acceptance=[]: must hold a number for"),
+    (["draft_source=synthetic", "draft_source.acceptance=0.8"], "draft_source.acceptance=0.8: must be a list"),
+    (["draft_source=synthetic", "draft_source.replay=/nowhere"], "draft_source.replay=/nowhere: must be the record"),
+    (["draft_source=synthetic", "draft_source.like={kind: none}"], "draft_source.like.kind=none: must be a source"),
+    (["draft_source=synthetic", "draft_source.like={kind: slef}"], "draft_source.like.kind=slef: must be one of"),
+    (["draft_source=synthetic", "drafter_quant=int8"], "drafter_quant=int8: must be none: draft_source=synthetic"),
+    (["measure=auto", "measure.budget.prompts=2"], "measure.budget.prompts=2: must be at least measure.prompts (15)"),
+    (["measure=auto", "measure.rounds=99"], "measure.budget.rounds=24: must be at least measure.rounds (99)"),
+    (["measure=auto", "measure.budget.seconds=0"], "measure.budget.seconds=0.0: must be above 0"),
+    (["measure.levers=perhaps"], "measure.levers=perhaps: must be true or false"),
     (["measure.rounds=0"], "measure.rounds=0: must be at least 1"),
     (["verdict.tax_threshold=0"], "verdict.tax_threshold=0.0: must be above 0"),
     (["target_quant.rules=[{pattern: x}]"], "target_quant.rules[0].format=None: must be given"),

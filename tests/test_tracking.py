@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mlflow import MlflowClient
 from acctax import tracking
 from acctax.config import Verdict
 from acctax.errors import ConfigError
+from acctax.record import Along, Lever, Lossless, Measured, Record, Scored
 
 RULES = Verdict(tax_threshold=0.4, margin=0.01, resamples=300)
 ENVIRONMENT = {"hardware": "a machine", "host": tracking.socket.gethostname(), "versions": "v", "commit": "abc"}
@@ -35,7 +37,8 @@ def finish(make_record):
     def finish(sweep, cell):
         run_id = sweep.start_cell(cell, f"K={cell.K}")
         sweep.log_record(run_id, make_record(cell))
-        sweep.end_cell(run_id, {"accept/tau": 2.5, "tax/a": float("nan"), "tax/b": float("inf")}, "ACCEPT", "why")
+        metrics = {"accept/tau": 2.5, "tax/a": float("nan"), "tax/b": float("inf")}
+        sweep.end_cell(run_id, f"K={cell.K} ACCEPT", metrics, "ACCEPT", "why", cell.K)
         return run_id
 
     return finish
@@ -48,7 +51,8 @@ def test_a_cell_is_logged_whole(uri, sweep, compose, tmp_path, finish):
     client = MlflowClient(uri)
     run = client.get_run(run_id)
     assert run.data.params == {name: str(value) for name, value in cell.choices().items()}
-    assert run.data.metrics == {"accept/tau": 2.5}
+    assert run.data.metrics == {"accept/tau": 2.5} and run.info.run_name == "K=2 ACCEPT"
+    assert [metric.step for metric in client.get_metric_history(run_id, "accept/tau")] == [2]
     tags = run.data.tags
     assert tags["mlflow.parentRunId"] == sweep.run_id and tags["verdict"] == "ACCEPT" and tags["reason"] == "why"
     assert tags["cell_id"] == cell.cell_id and tags["rerun"] == cell.rerun_command
@@ -63,7 +67,7 @@ def test_a_cell_is_logged_whole(uri, sweep, compose, tmp_path, finish):
 
 
 def test_a_curve_steps_over_K(uri, sweep, compose):
-    sweep.log_curve(compose("K=1"), [(1, {"accept/tau": 1.8}), (2, {"accept/tau": 2.4})])
+    sweep.log_curve(compose("K=1"), "bf16 over K", [(1, {"accept/tau": 1.8}), (2, {"accept/tau": 2.4})])
     client = MlflowClient(uri)
     [run] = [run for run in client.search_runs([sweep._store.experiment_id], "tags.kind = 'curve'")]
     history = client.get_metric_history(run.info.run_id, "accept/tau")
@@ -81,8 +85,11 @@ def test_read_sweep_returns_what_was_measured(uri, compose, finish, make_record)
     broken = second.start_cell(compose("K=6"), "K=6")
     second.break_cell(broken, "out of memory", "Traceback …")
     empty = _sweep(uri)
-    assert tracking.read_sweep(uri, first.run_id) == ([make_record(cell) for cell in cells], RULES)
-    assert [record.choices["K"] for record in tracking.read_sweep(uri)[0]] == [5]
+    assert tracking.read_sweep(uri, first.run_id) == (Measured([make_record(cell) for cell in cells]), RULES)
+    latest = tracking.read_sweep(uri)[0]
+    assert [record.choices["K"] for record in latest.records] == [5]
+    [failure] = latest.failures
+    assert (failure.name, failure.reason) == ("K=6", "out of memory") and "K=6" in failure.rerun
     with pytest.raises(ConfigError, match=f"sweep={empty.run_id}: no sweep with a finished cell"):
         tracking.read_sweep(uri, empty.run_id)
 
@@ -111,7 +118,7 @@ def test_a_finished_cell_is_found_again(uri, sweep, compose, finish, make_record
     assert sweep.find_finished(compose("K=3"), {}) is None
     copy = sweep.start_cell(cell, "K=2", origin=run_id)
     sweep.log_record(copy, make_record(cell))
-    sweep.end_cell(copy, {}, "ACCEPT", "why")
+    sweep.end_cell(copy, "K=2 ACCEPT", {}, "ACCEPT", "why")
     assert _sweep(uri).find_finished(cell, {})[0] == run_id  # the first measurement, not its copy
 
 
@@ -125,7 +132,7 @@ def test_an_invalid_measurement_is_made_anew(uri, sweep, compose, make_record):
     cell = compose("K=2")
     run_id = sweep.start_cell(cell, "K=2")
     sweep.log_record(run_id, make_record(cell))
-    sweep.end_cell(run_id, {}, "INVALID", "a burst of noise")
+    sweep.end_cell(run_id, "K=2 INVALID", {}, "INVALID", "a burst of noise")
     assert _sweep(uri).find_finished(cell, {}) is None
 
 
@@ -171,7 +178,35 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     assert os.getpid() != dead.pid
 
 
+def test_what_was_verified_and_what_ended_it_come_back(uri, sweep, compose, make_record):
+    cell = compose("K=2")
+    checked = [Lossless("reference", "p0", 3), Lossless("candidate", "p0", 2, 1, 0.5)]
+    record = replace(make_record(cell), losslessness=checked, looks=3, stopped_because="decided at look 2 of 3")
+    run_id = sweep.start_cell(cell, "K=2")
+    sweep.log_record(run_id, record)
+    sweep.end_cell(run_id, "K=2 ACCEPT", {}, "ACCEPT", "why")
+    assert tracking.read_sweep(uri)[0].records == [record]
+
+
+def test_a_record_of_before_is_read(make_record, compose):
+    record = make_record(compose("K=2"))
+    new = ("same_context", "losslessness", "looks", "stopped_because")
+    raw = {name: value for name, value in json.loads(record.to_json()).items() if name not in new}
+    assert Record.from_json(json.dumps(raw)) == record
+
+
+def test_levers_are_kept_on_the_sweep(uri, sweep):
+    along = Along([0.9], [0.8])
+    scored = Scored("p0", 9, 0.1, 0.01, 8, 12.0, 13.0, 8, along, along)
+    levers = [Lever("o", ["*.o_proj"], {"o": 1.0}, {"o": 1.0, "drafter": 2.0}, [scored]),
+              Lever("kv cache", [], {"kv": 1.0}, {"kv": 1.0}, [])]  # fmt: skip
+    assert sweep._store.read_levers(sweep.run_id) == []
+    sweep.store_levers(levers)
+    assert sweep._store.read_levers(sweep.run_id) == levers
+
+
 def test_report_files_are_kept_on_the_sweep(uri, sweep, tmp_path):
     (tmp_path / "report.md").write_text("# report")
-    sweep.store_report([tmp_path / "report.md"])
+    sweep.store_report([tmp_path / "report.md"], "**it pays**")
+    assert MlflowClient(uri).get_run(sweep.run_id).data.tags["mlflow.note.content"] == "**it pays**"
     assert [file.path for file in MlflowClient(uri).list_artifacts(sweep.run_id, "report")] == ["report/report.md"]

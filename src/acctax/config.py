@@ -117,6 +117,8 @@ class DraftChoice:
     kind: str
     takes_recipe: ClassVar[bool] = False  # there are weights that drafter_quant could store otherwise
     brings_recipe: ClassVar[bool] = False  # a format belongs to the source: drafter_quant=bf16 is a change too
+    most_drafts: ClassVar[int | None] = None  # a cycle; None: any number
+    forces_acceptance: ClassVar[bool] = False  # drafts are kept as the source says, not as the target thinks
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "kind"):
@@ -185,6 +187,15 @@ class Device:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """How far a measurement may grow in search of a verdict."""
+
+    prompts: int
+    rounds: int
+    seconds: float  # past these it grows no more
+
+
+@dataclass(frozen=True)
 class Measure:
     name: str
     prompts: int
@@ -192,9 +203,16 @@ class Measure:
     rounds: int
     cycles: int  # per round
     resamples: int  # of the bootstrap
+    levers: bool  # at the end of a sweep, ask what more of the fastest candidate could be quantized
+    budget: Budget | None = None  # None: prompts and rounds are as many as said
 
     def __post_init__(self) -> None:
         _at_least(1, "measure", prompts=self.prompts, rounds=self.rounds, cycles=self.cycles)
+        if self.budget:
+            for unit in ("prompts", "rounds"):
+                least, most = getattr(self, unit), getattr(self.budget, unit)
+                require(most >= least, f"measure.budget.{unit}", most, f"must be at least measure.{unit} ({least})")
+            require(self.budget.seconds > 0, "measure.budget.seconds", self.budget.seconds, "must be above 0")
         _at_least(2, "measure", max_new_tokens=self.max_new_tokens)
         _at_least(100, "measure", resamples=self.resamples)
 
@@ -243,6 +261,9 @@ class Cell:
         require(self.K >= 0, "K", self.K, "must be 0 (plain decoding) or above")
         require(self.K == 0 or self.draft_source.kind != "none", "K", self.K,
                 "must be 0 with draft_source=none, which drafts nothing")
+        most = self.draft_source.most_drafts
+        require(most is None or self.K <= most, "K", self.K,
+                f"must be at most {most}: draft_source={self.draft_source.kind} has acceptance for no more drafts")
         takes_recipe = self.draft_source.takes_recipe or self.drafter_quant is None
         require(takes_recipe, "drafter_quant", getattr(self.drafter_quant, "name", None),
                 f"must be none: draft_source={self.draft_source.kind} has no weights")
@@ -280,15 +301,14 @@ class Cell:
 
     @property
     def cell_id(self) -> str:
-        """Hash of every choice that the measurement depends on; workload, recipe and head by their contents."""
+        """Hash of every choice that the measurement depends on; workload and drafter by their contents."""
         chosen = asdict(self)
         for volatile in ("verdict", "tracking", "overrides"):
             del chosen[volatile]
-        del chosen["measure"]["resamples"], chosen["workload"]["path"]
+        del chosen["measure"]["resamples"], chosen["measure"]["levers"], chosen["workload"]["path"]
         for where in ("cache_dir", "description"):
             chosen["target"].pop(where, None)
-        recipe = conf_dir() / "target_quant" / f"{chosen['draft_source'].get('recipe')}.yaml"
-        contents = [file.read_bytes() for file in (self.workload.file, recipe) if file.is_file()]
+        contents = [self.workload.file.read_bytes()] if self.workload.file.is_file() else []
         contents += [part.encode() for part in self.draft_source.fingerprint]
         return hashlib.sha256(b"".join([json.dumps(chosen, sort_keys=True).encode(), *contents])).hexdigest()[:16]
 

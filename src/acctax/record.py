@@ -19,7 +19,7 @@ class PromptRecord:
     drafted: list[int]  # drafts that were verified (an n-gram may offer fewer than K)
     accepted: list[int]  # drafts that the rule accepted, before any cut at a stop token or at the cap
     committed: list[int]  # tokens kept, after the cut
-    capped: bool  # the last cycle was cut by max_new_tokens: it is kept out of every rate
+    capped: bool  # the last cycle was cut by max_new_tokens
     looped: bool  # the text repeats itself
     seconds: float  # the decoding loop, prefill excluded
 
@@ -72,6 +72,21 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class Lossless:
+    """Greedy text under speculation against what the same target decodes plainly, for one prompt of one arm."""
+
+    arm: str  # "reference" or "candidate"
+    prompt_id: str
+    tokens: int  # that were compared
+    diverged_at: int | None = None  # the first token of the answer, from 0, that plain decoding chooses otherwise
+    logit_gap: float = 0.0  # there: by how much the target prefers its own token; small is a near-tie
+
+    @property
+    def holds(self) -> bool:
+        return self.diverged_at is None
+
+
+@dataclass(frozen=True)
 class Record:
     choices: dict[str, str | int | float]  # the short names: target, target_quant, drafter_quant, draft_source, K, …
     cell_id: str
@@ -82,6 +97,9 @@ class Record:
     environment: dict[str, str]  # hardware, threads, kernels, versions, commit
     rerun: str  # the command that measures this cell again
     same_context: list[Scored] = field(default_factory=list)  # one a prompt
+    losslessness: list[Lossless] = field(default_factory=list)  # of a sample of the prompts, greedy cells alone
+    looks: int = 1  # how often the verdict could have ended the measurement (measure=auto): intervals make up for it
+    stopped_because: str = ""  # of measure=auto: what ended it, and after how much
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -90,7 +108,9 @@ class Record:
     def from_json(cls, text: str) -> "Record":
         raw = json.loads(text)
         arms = {name: _arm(raw[name]) for name in ("reference", "candidate")}
-        return cls(**{**raw, **arms, "same_context": [_scored(scored) for scored in raw.get("same_context", [])]})
+        same_context = [_scored(scored) for scored in raw.get("same_context", [])]
+        losslessness = [Lossless(**checked) for checked in raw.get("losslessness", [])]
+        return cls(**{**raw, **arms, "same_context": same_context, "losslessness": losslessness})
 
 
 def _arm(raw: dict) -> Arm:
@@ -100,3 +120,41 @@ def _arm(raw: dict) -> Arm:
 
 def _scored(raw: dict) -> Scored:
     return Scored(**{**raw, **{name: Along(**raw[name]) for name in ("reference", "candidate")}})
+
+
+@dataclass(frozen=True)
+class Lever:
+    """The fastest candidate of a sweep with one component more in NVFP4: counted and scored, never decoded."""
+
+    component: str  # "lm_head", "q,k,v", "o", "mlp", "kv cache", "drafter"
+    recipe: list[str]  # patterns of the modules that would be stored so besides; none for the cache
+    bytes_ar: dict[str, float]  # as an arm's
+    bytes_cycle: dict[str, float]
+    same_context: list[Scored]  # against the cell's reference; none for the cache, whose format nothing computes in
+
+
+def levers_to_json(levers: list[Lever]) -> str:
+    return json.dumps([asdict(lever) for lever in levers], indent=1)
+
+
+def levers_from_json(text: str) -> list[Lever]:
+    raw = json.loads(text)
+    return [Lever(**{**lever, "same_context": [_scored(scored) for scored in lever["same_context"]]}) for lever in raw]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not be measured."""
+
+    name: str  # the choices that tell it from the others of its sweep
+    reason: str
+    rerun: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a sweep leaves behind, all that a report is made of."""
+
+    records: list[Record]  # in the order they were measured
+    failures: list[Failure] = field(default_factory=list)
+    levers: list[Lever] = field(default_factory=list)

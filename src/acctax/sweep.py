@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -13,7 +14,10 @@ from acctax import environment
 from acctax.config import Cell, from_hydra
 from acctax.errors import ConfigError
 from acctax.progress import Progress
-from acctax.record import Record
+from acctax.record import Failure, Lever, Measured, Record
+
+if TYPE_CHECKING:
+    from acctax.analyze.rows import Row
 
 PROGRESS: ContextVar[Progress] = ContextVar("progress", default=Progress.silent())
 
@@ -48,9 +52,11 @@ def make_folder(folder: Path) -> Path:
 
 
 def measure_cell(cfg: DictConfig) -> Record:
+    from acctax.analyze.rows import analyze
     from acctax.measure.job import measure
 
-    return measure(from_hydra(cfg, HydraConfig.get().overrides.task), PROGRESS.get())
+    cell = from_hydra(cfg, HydraConfig.get().overrides.task)
+    return measure(cell, PROGRESS.get(), lambda record: analyze(record, cell.verdict).wanted)
 
 
 def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, command: str) -> list[Record]:
@@ -67,6 +73,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     try:
         try:
             sweep.measure()
+            sweep.pull_levers()
         finally:
             sweep.report(folder)
         status = "FAILED" if sweep.failures else "FINISHED"
@@ -76,7 +83,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
     finally:
         log.end(status)
     if sweep.failures:
-        raise CellsFailed("\n".join(f"failed: {name}: {reason}" for name, reason in sweep.failures))
+        raise CellsFailed("\n".join(f"failed: {cell.name}: {cell.reason}" for cell in sweep.failures))
     return sweep.records
 
 
@@ -84,7 +91,9 @@ class _Sweep:
     def __init__(self, cells: Sequence[Cell], launch: Callable[[int], Record], log):
         self.cells, self.launch, self.log = cells, launch, log
         self.records: list[Record] = []
-        self.failures: list[tuple[str, str]] = []  # name of the cell, reason
+        self.rows: list["Row"] = []  # of the records
+        self.levers: list[Lever] = []
+        self.failures: list[Failure] = []
         self._curves: dict[str, list[tuple[Cell, dict[str, float]]]] = {}  # by scheme
         self._names = _names(cells)
 
@@ -105,21 +114,46 @@ class _Sweep:
 
         cell, name, started = self.cells[number], self._names[number], time.monotonic()
         origin, record = self.log.find_finished(cell, set_up(cell)) or (None, None)
+        step = cell.K if self._over_K(cell) else 0  # on the curve over K, where there is one
         run_id = self.log.start_cell(cell, name, origin)
         try:
             record = record or self.launch(number)
             self.log.log_record(run_id, record)
             row = analyze(record, cell.verdict)
-            self.log.end_cell(run_id, row.metrics(), row.verdict, row.reason)
+            self.log.end_cell(run_id, f"{name} {row.verdict}", row.metrics(), row.verdict, row.reason, step)
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = _line(error)
             self.log.break_cell(run_id, reason, traceback.format_exc())
-            self.failures.append((name, reason))
+            self.failures.append(Failure(name, reason, cell.rerun_command))
             return f"FAILED, {reason}"
         self.records.append(record)
-        self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
+        self.rows.append(row)
+        if self._over_K(cell):
+            self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
         how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
         return f"{row.verdict} {row.reason} ({how})"
+
+    def _over_K(self, cell: Cell) -> bool:
+        return sum(other.scheme == cell.scheme for other in self.cells) > 1
+
+    def pull_levers(self) -> None:
+        """What more of the fastest candidate could be quantized, kept on the sweep's run."""
+        from acctax.analyze.sweep import fastest
+
+        best = fastest(self.rows)
+        if best is None or not self.cells[0].measure.levers:
+            return
+        from acctax.measure.levers import measure_levers
+
+        record = next(record for record, row in zip(self.records, self.rows) if row is best)
+        cell = next(cell for cell in self.cells if cell.cell_id == record.cell_id)
+        name = "levers of the fastest candidate"
+        try:
+            with Progress(cells=1) as progress, progress.cell(name):
+                self.levers = measure_levers(cell, record, progress)
+            self.log.store_levers(self.levers)
+        except Exception as error:
+            self.failures.append(Failure(name, _line(error), cell.rerun_command))
 
     def report(self, folder: Path) -> None:
         if not self.records:
@@ -127,14 +161,23 @@ class _Sweep:
         from acctax import report
 
         for points in self._curves.values():
-            self.log.log_curve(points[0][0], [(cell.K, metrics) for cell, metrics in points])
-        verdict = self.cells[0].verdict
-        report.print_terminal(self.records, verdict)
-        self.log.store_report(report.write(self.records, verdict, folder))
+            cell = points[0][0]
+            name = self._names[self.cells.index(cell)].replace(f"K={cell.K}", "over K")
+            self.log.log_curve(cell, name, [(cell.K, metrics) for cell, metrics in points])
+        findings = report.read(Measured(self.records, self.failures, self.levers), self.cells[0].verdict)
+        files = report.write(findings, folder)
+        report.print_terminal(findings, folder)
+        self.log.store_report(files, report.spoken(findings))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _names(cells: Sequence[Cell]) -> list[str]:
-    """What tells each cell from the others, and always target_quant and K."""
+    """What tells each cell from the others: its target_quant, its K, and whatever else varies."""
     choices = [cell.choices() for cell in cells]
-    telling = [name for name in choices[0] if name in ("target_quant", "K") or len({c[name] for c in choices}) > 1]
-    return [" ".join(f"{name}={chosen[name]}" for name in telling) for chosen in choices]
+    varying = [name for name in choices[0] if name == "K" or len({c[name] for c in choices}) > 1]
+    telling = [name for name in varying if name != "target_quant"]
+    return [" ".join([c["target_quant"], *(f"{name}={c[name]}" for name in telling if c[name] != "none")])
+            for c in choices]

@@ -56,6 +56,18 @@ def classic_tok_s(bandwidth: ArrayLike, bytes_token: float, tau_: ArrayLike, K: 
     return np.asarray(bandwidth, float) / bytes_token * speedup(tau_, K, c)
 
 
+def fit_cycle(K: ArrayLike, C: ArrayLike) -> tuple[float, float]:
+    """(a, b) of the cycle time C = a + b·K over several K, by least squares: b is one draft and its row verified."""
+    b, a = np.polyfit(np.asarray(K, float), np.asarray(C, float), 1)
+    return float(a), float(b)
+
+
+def fit_c(K: ArrayLike, tau_: ArrayLike, S: ArrayLike) -> float:
+    """The c at which `speedup` gives the speed-ups S measured over several K: τ/S − 1 = K·c, least squares."""
+    K = np.asarray(K, float)
+    return float(K @ (np.asarray(tau_, float) / np.asarray(S, float) - 1) / (K @ K))
+
+
 def potential(R: ArrayLike, A: ArrayLike) -> Numbers:
     """The win had acceptance held: R/A − 1, with R the ratio of tok/s, A of τ, candidate over reference."""
     return np.asarray(R, float) / np.asarray(A, float) - 1

@@ -30,11 +30,13 @@ from sqlalchemy.exc import SQLAlchemyError  # noqa: E402
 
 from acctax.config import Cell, Tracking, Verdict  # noqa: E402
 from acctax.errors import ConfigError  # noqa: E402
-from acctax.record import Record  # noqa: E402
+from acctax.record import Failure, Lever, Measured, Record, levers_from_json, levers_to_json  # noqa: E402
 
 LONGEST_TEXT = 500  # of a param or tag; MLflow refuses longer params
 LARGEST_BATCH = 1000  # metrics in one call
 SQLITE = "sqlite:///"
+NOTE = "mlflow.note.content"  # Markdown on a run's page
+LEVERS = "levers.json"  # of the parent run
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
 
 
@@ -53,6 +55,13 @@ class Store:
     def read_record(self, run_id: str) -> Record:
         with tempfile.TemporaryDirectory() as folder:
             return Record.from_json(Path(self.client.download_artifacts(run_id, "record.json", folder)).read_text())
+
+    def read_levers(self, sweep_id: str) -> list[Lever]:
+        """None where none were asked for."""
+        if not any(file.path == LEVERS for file in self.client.list_artifacts(sweep_id)):
+            return []
+        with tempfile.TemporaryDirectory() as folder:
+            return levers_from_json(Path(self.client.download_artifacts(sweep_id, LEVERS, folder)).read_text())
 
 
 def open_store(settings: Tracking) -> Store:
@@ -171,9 +180,11 @@ class Sweep:
                 Path(folder, name).write_text(text)
             self._store.client.log_artifacts(run_id, folder)
 
-    def end_cell(self, run_id: str, metrics: Mapping[str, float], verdict: str, reason: str) -> None:
-        tags = _short({"verdict": verdict, "reason": reason})
-        self._log_metrics(run_id, [(metrics, 0)], [RunTag(key, value) for key, value in tags.items()])
+    def end_cell(self, run_id: str, name: str, metrics: Mapping[str, float], verdict: str, reason: str,
+                 step: int = 0) -> None:
+        """name: the run's from now on; a compared run shows its name, but no tag."""
+        tags = _short({"verdict": verdict, "reason": reason, "mlflow.runName": name, NOTE: f"**{verdict}** {reason}"})
+        self._log_metrics(run_id, [(metrics, step)], [RunTag(key, value) for key, value in tags.items()])
         self._store.client.set_terminated(run_id)
 
     def break_cell(self, run_id: str, reason: str, traceback: str) -> None:
@@ -181,10 +192,10 @@ class Sweep:
         self._store.client.log_text(run_id, traceback, "traceback.txt")
         self._store.client.set_terminated(run_id, status="FAILED")
 
-    def log_curve(self, cell: Cell, points: Iterable[tuple[int, Mapping[str, float]]]) -> None:
+    def log_curve(self, cell: Cell, name: str, points: Iterable[tuple[int, Mapping[str, float]]]) -> None:
         """One run that holds a scheme's metrics over K (as MLflow's step); cell: any cell of the scheme."""
         choices = {name: value for name, value in cell.choices().items() if name != "K"}
-        run_id = self._start("curve", f"over K: {cell.scheme}", {}, choices)
+        run_id = self._start("curve", name, {}, choices)
         self._log_metrics(run_id, [(metrics, K) for K, metrics in points])
         self._store.client.set_terminated(run_id)
 
@@ -196,7 +207,12 @@ class Sweep:
         for start in range(0, max(len(metrics), 1), LARGEST_BATCH):
             self._store.client.log_batch(run_id, metrics=metrics[start:start + LARGEST_BATCH], tags=tags)
 
-    def store_report(self, files: Iterable[Path]) -> None:
+    def store_levers(self, levers: list[Lever]) -> None:
+        self._store.client.log_text(self.run_id, levers_to_json(levers), LEVERS)
+
+    def store_report(self, files: Iterable[Path], note: str) -> None:
+        """note: Markdown, shown on the sweep's page."""
+        self._store.client.set_tag(self.run_id, NOTE, note)
         for file in files:
             self._store.client.log_artifact(self.run_id, str(file), "report")
 
@@ -210,8 +226,8 @@ class Sweep:
 
 def read_sweep(
     uri: str | None = None, sweep_id: str | None = None, experiment: str = "acctax"
-) -> tuple[list[Record], Verdict]:
-    """The records of a sweep's finished cells, in the order they were measured, and the rules it was judged by.
+) -> tuple[Measured, Verdict]:
+    """What a sweep left, in the order it was measured, and the rules it was judged by.
 
     uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
     None is the latest that has a finished cell. Raises ConfigError where there is none.
@@ -222,10 +238,13 @@ def read_sweep(
     store = open_store(Tracking(uri=uri, experiment=experiment, artifacts=None, reuse=False))
     sweeps = [sweep_id] if sweep_id else [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
     for candidate in sweeps:
-        cells = store.search(f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'", status="FINISHED")
-        if cells:
+        of_sweep = f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'"
+        finished, failed = (store.search(of_sweep, status)[::-1] for status in ("FINISHED", "FAILED"))
+        if finished:
+            records = [store.read_record(run.info.run_id) for run in finished]
+            failures = [Failure(run.info.run_name, run.data.tags["reason"], run.data.tags["rerun"]) for run in failed]
             rules = json.loads(store.client.get_run(candidate).data.tags["rules"])
-            return [store.read_record(run.info.run_id) for run in reversed(cells)], Verdict(**rules)
+            return Measured(records, failures, store.read_levers(candidate)), Verdict(**rules)
     raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
 
 

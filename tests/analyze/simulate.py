@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acctax.record import Arm, PromptRecord, Record, Round
+
+MEMORY = 0.8  # of a text's ease, from one cycle to the next
 
 LEDGER = {"q": 20e6, "k": 7e6, "v": 7e6, "o": 20e6, "mlp": 159e6, "lm_head": 56e6, "kv": 2e6}  # bytes in bf16
 
@@ -44,9 +47,11 @@ def simulate(
     candidate: Side = QKV,
     *,
     prompts: int = 24,
-    tokens: int = 48,
+    tokens: int = 48,  # the cap
+    uneven: float = 0.0,  # of the texts' own lengths, in logarithms about the cap; 0: the cap ends every text
     rounds: int = 6,
     spread: float = 0.5,  # of prompts' difficulty, in logits of α
+    wander: float = 0.0,  # of α along a text, in logits, each cycle correlated with the next by MEMORY
     noise: float = 0.01,  # of each clocked time
     drift: float = 0.2,  # of the machine, shared by both arms within a round
     seed: int = 0,
@@ -54,11 +59,11 @@ def simulate(
     **choices: str | int | float,
 ) -> Record:
     rng = np.random.default_rng(seed)
-    shift = rng.normal(0, spread, prompts)
+    texts = Texts.of(prompts, tokens, uneven, spread, rng)
     machine = np.exp(rng.uniform(-drift, drift, rounds))
     arms = []
     for side in (reference, candidate):
-        decoded = [_prompt(f"p{i}", side, K, tokens, shift[i], rng) for i in range(prompts)]
+        decoded = _prompts(texts, _accept(texts, side.alpha, K, wander, rng), K, side.C(K))
         clocked = [_round(side, K, factor, noise, rng) for factor in machine]
         cycle = side.ledger | {"drafter": K * side.drafter}
         arms.append(Arm(decoded, clocked, dict(side.ledger), cycle))
@@ -92,27 +97,72 @@ def simulate(
     )
 
 
-def _prompt(
-    name: str, side: Side, K: int, tokens: int, shift: float, rng: np.random.Generator
-) -> PromptRecord:
-    alpha = 1 / (1 + (1 / side.alpha - 1) * np.exp(-shift)) if side.alpha < 1 else 1.0
-    accepted, committed = [], []
-    while sum(committed) < tokens:
-        hits = rng.random(K) < alpha
-        accepted.append(K if hits.all() else int(hits.argmin()))
-        committed.append(min(accepted[-1] + 1, tokens - sum(committed)))
-    return PromptRecord(
-        prompt_id=name,
-        category="code",
-        prompt_tokens=40,
-        tokens=list(range(tokens)),
-        drafted=[K] * len(accepted),
-        accepted=accepted,
-        committed=committed,
-        capped=committed[-1] < accepted[-1] + 1,
-        looped=False,
-        seconds=len(accepted) * side.C(K),
-    )
+@dataclass(frozen=True)
+class Texts:
+    """What both arms write: lengths where a stop token ends them, cut at the cap, and how hard they are [P]."""
+
+    lengths: NDArray[np.int64]
+    cap: int
+    shift: NDArray[np.float64]  # in logits of α
+
+    @classmethod
+    def of(cls, n: int, cap: int, uneven: float, spread: float, rng: np.random.Generator) -> "Texts":
+        shift = rng.normal(0, spread, n)
+        own = cap * np.exp(rng.normal(0, uneven, n)) if uneven else np.full(n, cap + 1)
+        return cls(np.maximum(own, 2).astype(int), cap, shift)
+
+
+def true_tau(alpha: float, K: int, *, tokens: int, uneven: float, spread: float, wander: float) -> float:
+    """Committed tokens per cycle of the whole population of prompts, a cycle that the cap cuts taken whole."""
+    rng = np.random.default_rng(12345)
+    texts = Texts.of(40_000, tokens, uneven, spread, rng)
+    accepted = _accept(texts, alpha, K, wander, rng)
+    end = np.minimum(texts.lengths, texts.cap)[:, None]
+    before = np.cumsum(accepted + 1, 1) - accepted - 1
+    begun = before < end
+    stopped = texts.lengths[:, None] <= texts.cap  # what a stop token cuts is lost, what the cap cuts is not
+    committed = np.where(stopped, np.minimum(accepted + 1, end - before), accepted + 1)
+    return float(committed[begun].sum() / begun.sum())
+
+
+def _accept(texts: Texts, alpha: float, K: int, wander: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Accepted drafts of every cycle that each prompt could need [P, cycles]."""
+    P, cycles = len(texts.lengths), int(min(texts.lengths.max(), texts.cap))
+    ease = np.empty((P, cycles))
+    ease[:, 0] = rng.normal(0, 1, P)
+    for t in range(1, cycles):
+        ease[:, t] = MEMORY * ease[:, t - 1] + np.sqrt(1 - MEMORY**2) * rng.normal(0, 1, P)
+    logit = texts.shift[:, None] + wander * ease + (np.log(alpha / (1 - alpha)) if alpha < 1 else np.inf)
+    # a geometric length, cut at K: how many uniforms in a row stay below α
+    with np.errstate(divide="ignore"):
+        return np.minimum(np.log(rng.random((P, cycles))) // -np.logaddexp(0, -logit), K).astype(int)
+
+
+def _prompts(texts: Texts, accepted: NDArray[np.int64], K: int, C: float) -> list[PromptRecord]:
+    records = []
+    for i, (length, row) in enumerate(zip(texts.lengths, accepted)):
+        end = min(int(length), texts.cap)
+        whole = np.cumsum(row + 1)
+        cycles = int(np.searchsorted(whole, end)) + 1
+        row = row[:cycles].tolist()
+        committed = [accepted + 1 for accepted in row]
+        cut = int(whole[cycles - 1]) - end
+        committed[-1] -= cut
+        records.append(
+            PromptRecord(
+                prompt_id=f"p{i}",
+                category="code",
+                prompt_tokens=40,
+                tokens=list(range(end)),
+                drafted=[K] * cycles,
+                accepted=row,
+                committed=committed,
+                capped=cut > 0 and int(length) > texts.cap,
+                looped=False,
+                seconds=cycles * C,
+            )
+        )
+    return records
 
 
 def _round(side: Side, K: int, machine: float, noise: float, rng: np.random.Generator) -> Round:

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from acctax import theory
 from acctax.analyze.acceptance import Acceptance, pair
 from acctax.analyze.intervals import resample
 from acctax.record import PromptRecord
-from tests.analyze.simulate import simulate
+from tests.analyze.simulate import QKV, simulate
 
 PUBLIC = Path(__file__).parents[1] / "fixtures" / "public_sweeps.json"
 CASES = json.loads(PUBLIC.read_text())["accepted_length"]
@@ -78,10 +79,18 @@ def test_tau_is_the_micro_average():
     assert tau(*arms, K=4) == pytest.approx(case["expect"]["micro_tau"], abs=5e-3)
 
 
-def test_a_last_cycle_cut_by_the_limit_is_left_out():
-    whole, cut = prompt([3, 3], [1, 2]), prompt([3, 3, 3], [1, 2, 3], [2, 3, 1], capped=True)
-    assert tau(cut, K=3) == tau(whole, K=3) == pytest.approx(2.5)
-    assert Acceptance.of([cut], 3).histogram.tolist() == [0, 1, 1, 0]
+def test_a_last_cycle_cut_by_the_limit_counts_whole():
+    cut, whole = prompt([3, 3, 3], [1, 2, 3], [2, 3, 1], capped=True), prompt([3, 3, 3], [1, 2, 3])
+    assert tau(cut, K=3) == tau(whole, K=3) == pytest.approx(3)
+    assert Acceptance.of([cut], 3).histogram.tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("K", [2, 8])
+def test_the_limit_does_not_bias_tau(K):
+    """Texts of 24 tokens: a long cycle meets the limit more often than a short one."""
+    record = simulate(K, candidate=replace(QKV, alpha=0.6), prompts=20_000, tokens=24, spread=0)
+    measured = tau(*record.candidate.prompts, K=K)
+    assert measured == pytest.approx(theory.tau(0.6, K), rel=5e-3)
 
 
 def test_a_last_cycle_cut_by_a_stop_token_stays():

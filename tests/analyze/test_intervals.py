@@ -31,6 +31,19 @@ def test_a_mean_of_few_is_covered(n):
     assert 0.92 <= covered / 600 <= 0.98
 
 
+def test_several_looks_err_as_seldom_as_one():
+    """Whoever stops at the first of three looks whose interval leaves out the truth, at 10, 20 and 40 units."""
+    rng = np.random.default_rng(0)
+
+    def errs(values, looks):
+        ends = (estimate(widen(resample(n, 400, rng) @ values[:n], n, looks)) for n in (10, 20, 40))
+        return any(not e.low <= 0 <= e.high for e in ends)
+
+    samples = rng.normal(0, 1, (600, 40))
+    assert np.mean([errs(values, looks=3) for values in samples]) <= 0.06
+    assert np.mean([errs(values, looks=1) for values in samples]) >= 0.08
+
+
 def test_one_unit_has_no_interval():
     e = estimate(widen(resample(1, 20, np.random.default_rng(0)) @ np.array([2.0]), 1))
     assert e.value == 2 and math.isnan(e.low) and math.isnan(e.high)

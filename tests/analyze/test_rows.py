@@ -171,6 +171,7 @@ def test_metrics_have_values_and_groups():
         "time",
         "bytes",
         "behaviour",
+        "predict",
     }
     for name in RATIOS + ("accept/tau_ref", "speed/tok_s_ar", "time/T1_ms", "bytes/BW_eff_GBs"):
         assert metrics[f"{name}_lo"] <= metrics[name] <= metrics[f"{name}_hi"]

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from acctax import theory
 from acctax.analyze import Rules, analyze, sweep
 from acctax.analyze.advice import advise, commands
+from acctax.analyze.sweep import fastest
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
 RULES = Rules(resamples=300)
@@ -20,67 +20,18 @@ def only(rows_):
     return scheme
 
 
-def truth(side, Ks):
-    """K* for a constant acceptance and the cycle time that the simulation has."""
-    speed = {K: theory.tau(side.alpha, K) / side.C(K) * (side.T1 + side.overhead) for K in Ks}
-    return max(speed | {0: 1.0}, key=lambda K: ({0: 1.0} | speed)[K])
+def test_the_best_configuration_gains_most_over_the_reference_decoding_plainly():
+    light = replace(QKV, alpha=0.95, T1=6e-3)
+    measured = sweep(rows(Ks=[1, 3]) + rows(Ks=[1, 3], candidate=light, target_quant="nvfp4", **EXACT))
+    assert measured.best.choices["target_quant"] == "nvfp4"
+    assert measured.best["speed/W_total"] == max(row["speed/W_total"] for row in measured.rows)
 
 
-def test_best_K_of_both_sides_is_the_true_one():
-    cheap = replace(REFERENCE, alpha=0.9, draft=2.6e-3)  # c = 0.2
-    worse = replace(QKV, alpha=0.6, draft=2.6e-3)
-    Ks = range(1, 9)
-    scheme = only([analyze(simulate(K, cheap, worse, seed=K, **EXACT), RULES) for K in Ks])
-    r, c = scheme.best_K("_ref"), scheme.best_K()
-    assert truth(cheap, Ks) in r.ties and abs(r.K - truth(cheap, Ks)) <= 1
-    assert truth(worse, Ks) in c.ties and c.K < r.K
-
-
-def test_plain_decoding_can_be_the_best():
-    slow = replace(QKV, alpha=0.3, draft=13e-3)
-    best = only(rows(candidate=slow)).best_K()
-    assert (best.K, best.speedup, best.ties) == (0, 1.0, (0,))
-
-
-def test_drift_between_cells_does_not_move_the_best_K():
-    """A machine that is slower for every other K: tok/s zigzags, the gain over plain decoding does not."""
-
-    def slowed(record, factor):
-        def slow(arm):
-            rounds = [
-                replace(
-                    r,
-                    T={M: factor * t for M, t in r.T.items()},
-                    D=factor * r.D,
-                    C=factor * r.C,
-                    C_ar=factor * r.C_ar,
-                )
-                for r in arm.rounds
-            ]
-            return replace(arm, rounds=rounds)
-
-        return replace(record, reference=slow(record.reference), candidate=slow(record.candidate))
-
-    records = [simulate(K, seed=K) for K in range(1, 7)]
-    calm = only([analyze(record, RULES) for record in records])
-    wild = only([analyze(slowed(record, 1 + record.choices["K"] % 2 * 0.8), RULES) for record in records])
-    assert (wild.best_K().K, wild.best_K().ties) == (calm.best_K().K, calm.best_K().ties)
-    assert wild.tax_at_own_K().clocked == pytest.approx(calm.tax_at_own_K().clocked)
-
-
-def test_at_one_K_the_tax_at_own_K_is_the_tax():
-    scheme = only(rows(Ks=[3], **EXACT))
-    own, row = scheme.tax_at_own_K(), scheme.rows[0]
-    assert own.counted == pytest.approx(row["tax/counted"])
-    assert own.clocked == pytest.approx(row["tax/clocked"])
-    assert own.R == pytest.approx(row["speed/W_spec"])
-
-
-def test_tuning_K_again_gives_some_of_the_tax_back():
-    scheme = only(rows(**EXACT))
-    same = scheme.at(scheme.best_K("_ref").K)
-    assert scheme.best_K().K < scheme.best_K("_ref").K
-    assert scheme.tax_at_own_K().counted < same["tax/counted"]
+def test_no_reference_is_the_best_configuration_beside_a_candidate():
+    reference = [analyze(simulate(3, candidate=REFERENCE, is_reference=True), RULES)]
+    slow = rows(Ks=[3], candidate=replace(QKV, alpha=0.3))
+    assert sweep(reference + slow).best is slow[0]
+    assert sweep(reference).best is reference[0]
 
 
 def test_invalid_cells_take_part_in_no_ranking():
@@ -141,3 +92,12 @@ def test_advice_for_a_best_K_that_moved():
 
 def test_advice_for_speculation_that_never_pays():
     assert "decode plainly" in advise(only(rows(candidate=replace(QKV, alpha=0.3, draft=13e-3))))
+
+
+def test_the_fastest_candidate_is_a_valid_one_and_drift_chooses_none():
+    slow, quick = (analyze(simulate(candidate=replace(QKV, T1=T1), drift=drift), RULES)
+                   for T1, drift in ((11e-3, 0), (10e-3, 0.3)))  # fmt: skip
+    reference = analyze(simulate(candidate=replace(REFERENCE, T1=5e-3), is_reference=True), RULES)
+    broken = replace(quick, verdict="INVALID")
+    assert fastest([reference, broken, slow, quick]) is quick
+    assert fastest([reference, broken]) is None

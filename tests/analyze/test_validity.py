@@ -1,11 +1,14 @@
 """Every INVALID reason, tripped; the record they are made from trips none."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from acctax.analyze import Rules, analyze
-from acctax.record import Record, Round
+from acctax.analyze.figures import Figures
+from acctax.analyze.validity import meaningless
+from acctax.record import Lossless, Record, Round
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
 RULES = Rules(resamples=200)
@@ -58,6 +61,8 @@ BROKEN = {
     "at chance": simulate(candidate=replace(QKV, alpha=0.001)),
     "candidate's text loops in 5": with_loops(RECORD, "candidate", 5),
     "end-to-end tok/s over τ/C": with_seconds(RECORD, "reference", "candidate", factor=3),
+    "departs from plain decoding at token 7": replace(
+        RECORD, losslessness=[Lossless("reference", "p0", 48), Lossless("candidate", "p3", 8, 7, 0.25)]),
     "end-to-end W_spec over": with_seconds(RECORD, "candidate", factor=1.5),
 }
 
@@ -72,6 +77,18 @@ def test_invalid(reason):
 def test_the_reference_can_be_broken_too():
     row = analyze(with_prompt(RECORD, "reference", **cycle(2, 3, 3)), RULES)
     assert row.verdict == "INVALID" and row.reason.startswith("reference, prompt p0")
+
+
+@pytest.mark.parametrize("figure, value, reason", [
+    ("accept/tau", 4.2, "candidate: τ is 4.200, outside 1 to K\\+1 = 4"),
+    ("accept/tau_ref", 0.9, "reference: τ is 0.900"),
+    ("speed/tok_s_ref", 100.0, "reference: tok/s is 100.000, τ/C is"),
+    ("tax/ln_kernels", 0.5, "the losses sum to .*, ln W_bytes − ln W_spec is"),
+])  # fmt: skip
+def test_an_identity_of_the_figures_that_does_not_hold(figure, value, reason):
+    figures = analyze(RECORD, RULES).figures
+    assert meaningless(RECORD, figures) is None
+    assert re.match(reason, meaningless(RECORD, Figures(figures.values | {figure: value})))
 
 
 def test_no_whole_cycle():
@@ -89,6 +106,9 @@ def test_no_whole_cycle():
     with_seconds(RECORD, "reference", "candidate", factor=1.6),  # the machine was slower then
     simulate(reference=replace(REFERENCE, alpha=0.3), candidate=replace(QKV, alpha=0.25)),
     simulate(3, replace(REFERENCE, alpha=0.03), replace(QKV, alpha=0.01), draft_source="ngram:1-3:latest"),
+    simulate(3, replace(REFERENCE, alpha=0.03), replace(QKV, alpha=0.001), draft_source="synthetic:0.03"),
+    replace(with_loops(RECORD, "candidate", 8), choices=RECORD.choices | {"draft_source": "synthetic:0.9"}),
+    replace(RECORD, losslessness=[Lossless("reference", "p0", 48), Lossless("candidate", "p0", 48)]),
     with_prompt(RECORD, **cycle(3, 3, 2)),  # cut by a stop token
 ])  # fmt: skip
 def test_valid(record):

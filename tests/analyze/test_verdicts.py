@@ -113,3 +113,41 @@ def test_simulated_quantizations_get_the_verdict_they_deserve():
         simulate(K=3, reference=replace(REFERENCE, alpha=0.76), candidate=replace(BODY, alpha=0.95)), rules
     )
     assert gains.verdict == "ACCEPT" and gains["accept/tau_ratio"] > 1 and "bonus" in gains.reason
+
+
+def test_an_undecided_verdict_names_the_units_it_is_short_of():
+    wide = (1.02, 0.9, 1.15)
+    assert verdict(tax=(0.5, 0.3, 0.7)).wanted == {"prompts"}
+    assert verdict(W_spec=wide).wanted == {"rounds"}  # the clock is what is wide
+    assert verdict(W_spec=wide, A=(0.95, 0.85, 1.06)).wanted == {"prompts"}
+    assert verdict(W_spec=wide, tax=(0.5, 0.3, 0.7)).wanted == {"prompts", "rounds"}
+    assert verdict(prompts=1).wanted == {"prompts"} and verdict(rounds=1).wanted == {"rounds"}
+    assert verdict().wanted == verdict(tax=(0.9, 0.8, 1.0)).wanted == frozenset()
+
+
+def test_stopping_at_a_look_errs_no_more_often():
+    """The true tax is the threshold itself, the win is plain: whatever is decided is wrong on one side, 2.5 % each."""
+    threshold = analyze(simulate(prompts=3000, rounds=2, candidate=BODY), Rules(resamples=100))["tax/counted"]
+    rules = Rules(tax_threshold=threshold, resamples=300)
+
+    def decided(record, looks):
+        for n in (15, 30, 60):
+            arms = {name: replace(getattr(record, name), prompts=getattr(record, name).prompts[:n])
+                    for name in ("reference", "candidate")}  # fmt: skip
+            name = analyze(replace(record, looks=looks, **arms), rules).verdict
+            if name != "UNDECIDED":
+                return name
+        return None
+
+    for looks, least, most in ((3, 0, 0.05), (1, 0.05, 0.2)):
+        ends = [decided(simulate(prompts=60, candidate=BODY, seed=seed), looks) for seed in range(200)]
+        wrong = sum(end is not None for end in ends)
+        assert least * len(ends) <= wrong <= most * len(ends), (looks, wrong)
+
+
+def test_what_ended_the_measurement_stands_in_the_reason():
+    row = analyze(replace(simulate(), stopped_because="decided at look 1 of 3"), Rules(resamples=200))
+    assert row.reason.endswith(" (decided at look 1 of 3)")
+    short = replace(simulate(prompts=8, candidate=BODY), stopped_because="no budget for more prompts")
+    row = analyze(short, Rules(tax_threshold=analyze(short)["tax/counted"] + 0.15))
+    assert "now: measure.budget.prompts=" in row.remedy

@@ -26,6 +26,11 @@ def test_a_run_of_one_token_must_be_long():
     assert not looped(SOUND + [5] * 14)  # dots, dashes, an indentation
 
 
+def test_a_run_of_one_token_counts_wherever_it_stands():
+    assert looped(SOUND + [5] * 16 + SOUND)
+    assert not looped(SOUND + [5] * 15 + SOUND)
+
+
 def test_a_stop_token_after_the_loop_does_not_hide_it():
     assert looped(SOUND + [1, 2, 3, 4, 5, 6] * 3 + [0])
     assert not looped(SOUND + [1, 2, 3, 4, 5, 6] * 3 + [70, 71, 72])  # the text went on

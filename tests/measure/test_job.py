@@ -94,7 +94,7 @@ def test_arms_take_turns(monkeypatch):
     order = []
 
     class Turn:
-        capped, finished, text = False, True, [0]
+        capped, finished, text, rule = False, True, [0], None
 
         def __init__(self, name):
             self.name = name

@@ -64,7 +64,8 @@ def arm(tmp_path_factory):
 def written(arm, decoding):
     """What an arm writes, and the cycles it took."""
     prompts = [(Prompt(str(i), "test", ("",)), prompt) for i, prompt in enumerate(PROMPTS)]
-    return decode_all([arm.speculative()], prompts, K, ANSWER, 0, Progress.silent())[0]
+    (records,), _ = decode_all([arm.speculative()], prompts, K, ANSWER, 0, Progress.silent())
+    return records
 
 
 def along(arm, record, prompt, decoding):

@@ -73,6 +73,8 @@ def rewrite(folder, change):
         (lambda t: t.pop("model.layers.1.self_attn.o_proj.bias"), "o_proj.bias: is missing"),
         (lambda t: t.update({"model.layers.0.self_attn.q_norm.weight": torch.ones(16)}), "nothing uses it"),
         (lambda t: t.update({"lm_head.weight": torch.ones(3, 64)}), "must have shape"),
+        (lambda t: t["model.layers.1.mlp.up_proj.weight"][3].fill_(torch.nan), "up_proj.weight: must be filled"),
+        (lambda t: t["model.norm.weight"][0].fill_(torch.inf), "model.norm.weight: must be filled"),
     ],
 )
 def test_a_checkpoint_is_used_whole_or_refused(folder, change, message):

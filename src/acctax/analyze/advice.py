@@ -16,7 +16,8 @@ def commands(rows: Iterable[Row]) -> list[str]:
     """The commands that measure these cells again, those that differ in K alone as one."""
     merged: dict[str, set[int]] = {}
     for row in rows:
-        merged.setdefault(_K.sub("*", row.rerun), set()).add(row.K)
+        if row.rerun:
+            merged.setdefault(_K.sub("*", row.rerun), set()).add(row.K)
     return [command.replace(" K=*", f" K={','.join(map(str, sorted(Ks)))}") for command, Ks in merged.items()]
 
 

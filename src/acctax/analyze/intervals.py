@@ -42,17 +42,18 @@ def resample(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.flo
     return np.concatenate([np.full((1, n), 1 / n), drawn])
 
 
-def widen(draws: Draws, n: int) -> Draws:
+def widen(draws: Draws, n: int, looks: int = 1) -> Draws:
     """Stretch resamples about the sample so that few units do not look like certainty.
 
     A bootstrap of a mean of n has a standard deviation √((n−1)/n) too small and takes the normal quantile
     where Student's t with n−1 degrees belongs; both factors are put back. One unit alone tells nothing about
-    its spread: the resamples become NaN.
+    its spread: the resamples become NaN. looks: how often a verdict could end the measurement; the interval is
+    then that of 1 − 0.05 / looks (Bonferroni), so that all looks together err as seldom as one.
     """
     if n < 2:
         return np.concatenate([draws[:1], np.full(len(draws) - 1, np.nan)])
     tail = (1 + LEVEL) / 2
-    factor = np.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1) / stats.norm.ppf(tail)
+    factor = np.sqrt(n / (n - 1)) * stats.t.ppf(1 - (1 - tail) / looks, n - 1) / stats.norm.ppf(tail)
     return draws[0] + factor * (draws - draws[0])
 
 

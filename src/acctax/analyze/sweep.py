@@ -1,37 +1,14 @@
-"""Many rows of one sweep: schemes (the choices without K), the best K of either arm, and the tax at it.
-
-Speeds of different cells come from different minutes, so none is compared across cells as it stands: each is
-taken over plain decoding by the same arm in the same job, which drift does not touch.
-"""
+"""Many rows of one sweep, by scheme: the choices without K."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from acctax import theory
+from acctax.analyze import best_k
+from acctax.analyze.best_k import BestK, Tax, Tuning
 from acctax.analyze.rows import Row
 from acctax.analyze.verdicts import Name
-from acctax.theory import Numbers
-
-WITHIN = 0.01  # of the best: a K whose interval reaches that far may be the best one
-
-
-@dataclass(frozen=True)
-class BestK:
-    K: int  # argmax of the measured speed-up; a tie goes to the smaller K; 0 where plain decoding is fastest
-    speedup: float  # over plain decoding
-    ties: tuple[int, ...]  # every K that may be the best
-
-
-@dataclass(frozen=True)
-class Tax:
-    """A win R and the potential it had, the tax by the clock and by the count (NaN: nothing to tax)."""
-
-    R: float
-    potential: float
-    clocked: float
-    counted: float
 
 
 @dataclass(frozen=True)
@@ -49,18 +26,16 @@ class Scheme:
         return all(row.is_reference for row in self.rows)
 
     def best_K(self, suffix: str = "") -> BestK | None:
-        """K* of the candidate, or with suffix "_ref" of the reference, K = 0 (speed-up 1) among them."""
-        speedups = {0: (1.0, 1.0)}  # K → speed-up, upper end
-        for row in self.valid:
-            if row.K:
-                e = row.estimate(f"speed/speedup{suffix}")
-                speedups[row.K] = e.value, e.value if np.isnan(e.high) else e.high
-        if len(speedups) == 1:
-            return None
-        best = max(speedups, key=lambda K: (speedups[K][0], -K))
-        reach = (1 - WITHIN) * speedups[best][0]
-        ties = sorted(K for K, (_, high) in speedups.items() if high >= reach)
-        return BestK(best, speedups[best][0], tuple(ties))
+        """K* of the candidate, or with suffix "_ref" of the reference."""
+        return best_k.best_K(self.valid, suffix)
+
+    def tuning(self) -> Tuning | None:
+        """Both K*, predicted ones, and what running the candidate at the reference's costs."""
+        return best_k.tune(self.valid)
+
+    def tax_at_own_K(self) -> Tax | None:
+        """The tax when either side runs at its own best K."""
+        return best_k.tax_at_own_K(self.valid)
 
     @property
     def headline(self) -> Row:
@@ -69,37 +44,6 @@ class Scheme:
 
     def at(self, K: int) -> Row | None:
         return next((row for row in self.valid if row.K == K), None)
-
-    def tax_at_own_K(self) -> Tax | None:
-        """The tax when either side runs at its own best K, over the K that were measured.
-
-        With S(τ, cost) = max over K of τ(K)/cost(K):  R = S(τ_c, cost_c) / S(τ_r, cost_r), and had acceptance
-        held, S(τ_r, cost_c) / S(τ_r, cost_r), which at a single K is R/A and gives the tax at the same K;
-        what the tax is less than that is what re-tuning K gives back. The cost is the cycle time over the same
-        arm's plain step (clocked), or the bytes of a cycle (counted).
-        """
-        rows = [row for row in self.valid if row.K and not row.is_reference]
-        if not rows:
-            return None
-
-        def both(name: str) -> tuple[Numbers, Numbers]:
-            return tuple(np.array([row[f"{name}{suffix}"] for row in rows]) for suffix in ("_ref", ""))
-
-        tau, C, C_ar, B = map(both, ("accept/tau", "time/C_ms", "time/C_ar_ms", "bytes/cycle_MB"))
-        plain = np.exp(np.mean(np.log(C_ar[0] / C_ar[1])))  # the arms' plain steps, over all jobs
-        R, held = (plain * ratio for ratio in _own_K(tau, (C[0] / C_ar[0], C[1] / C_ar[1])))
-        return Tax(R=R, potential=held - 1, clocked=_tax(R, held), counted=_tax(*_own_K(tau, B)))
-
-
-def _own_K(tau: tuple[Numbers, Numbers], cost: tuple[Numbers, Numbers]) -> tuple[float, float]:
-    """R, and what it had been with the reference's acceptance; (reference, candidate), each over K [n]."""
-    reference = np.max(tau[0] / cost[0])
-    return float(np.max(tau[1] / cost[1]) / reference), float(np.max(tau[0] / cost[1]) / reference)
-
-
-def _tax(R: float, held: float) -> float:
-    tax = float(theory.acceptance_tax(R, R / held))
-    return tax if np.isfinite(tax) else np.nan
 
 
 @dataclass(frozen=True)
@@ -111,8 +55,36 @@ class Sweep:
     def rows(self) -> list[Row]:
         return [row for scheme in self.schemes for row in scheme.rows]
 
+    @property
+    def valid(self) -> list[Row]:
+        return [row for scheme in self.schemes for row in scheme.valid]
+
+    @property
+    def best(self) -> Row | None:
+        """The best configuration: the fastest candidate, or the fastest reference where nothing else was measured."""
+        return fastest(self.rows) or max(self.valid, key=_total, default=None)
+
+    def median_residual(self, model: str) -> float:
+        """Of "forecast", "classic" or "refined": median |predicted / measured − 1| over both arms of every valid cell.
+
+        NaN where it predicted none.
+        """
+        residuals = np.array([row[f"predict/{model}_residual{arm}"] for row in self.valid for arm in ("", "_ref")])
+        known = residuals[np.isfinite(residuals)]
+        return float(np.median(np.abs(known))) if known.size else np.nan
+
     def having(self, name: Name) -> list[Row]:
         return [row for row in self.rows if row.verdict == name]
+
+
+def fastest(rows: Iterable[Row]) -> Row | None:
+    """The valid candidate of most tok/s, each over its own reference's plain decoding: drift is in no such ratio."""
+    candidates = [row for row in rows if not row.is_reference and row.verdict != Name.INVALID]
+    return max(candidates, key=_total, default=None)
+
+
+def _total(row: Row) -> float:
+    return np.nan_to_num(row["speed/W_total"])
 
 
 def sweep(rows: Iterable[Row]) -> Sweep:

@@ -25,12 +25,12 @@ class Timing:
     C_ar: Draws  # a plain step
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], K: int, weights: NDArray[np.float64]) -> "Timing":
+    def of(cls, rounds: Sequence[Round], K: int, weights: NDArray[np.float64], looks: int = 1) -> "Timing":
         """weights [R+1, rounds] from `intervals.resample`, the same for both arms."""
         log = np.log([[r.T[1], r.T[K + 1], r.C, r.C_ar] for r in rounds])
         share = np.array([r.D / r.T[1] for r in rounds])  # of a pass: drift-free; 0 where nothing drafts
-        T1, T_verify, C, C_ar = (np.exp(widen(draws, len(rounds))) for draws in (weights @ log).T)
-        return cls(T1, T_verify, widen(weights @ share, len(rounds)) * T1, C, C_ar)
+        T1, T_verify, C, C_ar = (np.exp(widen(draws, len(rounds), looks)) for draws in (weights @ log).T)
+        return cls(T1, T_verify, widen(weights @ share, len(rounds), looks) * T1, C, C_ar)
 
     @property
     def O(self) -> Draws:  # noqa: E743 (the field's letter)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from scipy import stats
 
 from acctax.analyze.figures import Figures
-from acctax.record import Arm, PromptRecord, Record, Round
+from acctax.analyze.verdicts import LOSSES
+from acctax.record import Arm, Lossless, PromptRecord, Record, Round
 
 CHANCE = 0.02  # first drafts accepted less often than this come from a drafter that was not loaded
 ANCHOR = 0.10  # a drafter that the reference itself accepts less often cannot measure a quantization
 AGREEMENT = 2.0  # end-to-end tok/s against τ/C: other minutes, so a shared machine's drift is in it
 PAIRED = 1.25  # the same, candidate over reference: they took turns, so that drift cancels
 SIGNIFICANT = 0.05
+EXACT = 1e-9  # identities of arithmetic
 
 
 def broken_identity(record: Record) -> str | None:
@@ -72,8 +74,11 @@ def meaningless(record: Record, figures: Figures) -> str | None:
 
 
 def _meaningless(record: Record, figures: Figures) -> Iterator[str]:
-    # Look-up has no parameters to lose, and on free text it may well hit nothing.
-    if not str(record.choices["draft_source"]).startswith("ngram"):
+    yield from _broken_sum(figures, int(record.choices["K"]))
+    yield from map(_departed, (checked for checked in record.losslessness if not checked.holds))
+    kind = str(record.choices["draft_source"]).partition(":")[0]
+    # Look-up has no parameters to lose, and on free text it may well hit nothing. Given acceptance is as it was given.
+    if kind not in ("ngram", "synthetic"):
         anchor, first = figures["accept/conditional_1_ref"], figures["accept/conditional_1"]
         if anchor < ANCHOR:
             yield (
@@ -83,7 +88,7 @@ def _meaningless(record: Record, figures: Figures) -> Iterator[str]:
         if first < CHANCE:
             yield f"first drafts are accepted at chance ({first:.1%}): was every drafter parameter loaded?"
     more, fewer = one_sided_loops(record)
-    if more and stats.binomtest(more, more + fewer, alternative="greater").pvalue < SIGNIFICANT:
+    if kind != "synthetic" and more and stats.binomtest(more, more + fewer, alternative="greater").pvalue < SIGNIFICANT:
         yield (
             f"the candidate's text loops in {more} prompts where the reference's does not, "
             f"the reverse in {fewer}"
@@ -97,6 +102,26 @@ def _meaningless(record: Record, figures: Figures) -> Iterator[str]:
         ):
             if not 1 / tolerance <= ratio <= tolerance:
                 yield f"{name} is {ratio:.2f}, outside {1 / tolerance:.2f} to {tolerance:.2f}"
+
+
+def _broken_sum(figures: Figures, K: int) -> Iterator[str]:
+    for name, suffix in (("reference", "_ref"), ("candidate", "")):
+        tau, tok_s, C = (figures[f"{figure}{suffix}"] for figure in ("accept/tau", "speed/tok_s", "time/C_ms"))
+        if not 1 - EXACT <= tau <= K + 1 + EXACT:
+            yield f"{name}: τ is {tau:.3f}, outside 1 to K+1 = {K + 1}"
+        if not math.isclose(tok_s, 1e3 * tau / C, rel_tol=EXACT):
+            yield f"{name}: tok/s is {tok_s:.3f}, τ/C is {1e3 * tau / C:.3f}"
+    gap = math.log(figures["bytes/W"]) - math.log(figures["speed/W_spec"])
+    parts = sum(figures[loss] for loss in LOSSES.values())
+    if not abs(parts - gap) < EXACT:
+        yield f"the losses sum to {parts:.6f}, ln W_bytes − ln W_spec is {gap:.6f}"
+
+
+def _departed(checked: Lossless) -> str:
+    return (
+        f"{checked.arm}, prompt {checked.prompt_id}: the text departs from plain decoding at token "
+        f"{checked.diverged_at}, where the target prefers its own by {checked.logit_gap:.3g} in logits"
+    )
 
 
 def one_sided_loops(record: Record) -> tuple[int, int]:

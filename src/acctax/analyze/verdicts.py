@@ -39,16 +39,19 @@ class Verdict:
     reason: str
     component: str | None = None  # of a REJECT: what ate the win
     remedy: str | None = None  # of an UNDECIDED: what would decide it
+    wanted: frozenset[str] = frozenset()  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
 
 
-def decide(figures: Figures, rules: Rules, prompts: int, rounds: int) -> Verdict:
+def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str = "measure") -> Verdict:
     """ACCEPT, REJECT or UNDECIDED for a candidate whose measurement is valid; 95 % intervals throughout.
 
-    A tax without a value (no byte win to tax) decides nothing: then W_spec alone does.
+    A tax without a value (no byte win to tax) decides nothing: then W_spec alone does. group: of conf/, where a remedy
+    finds the numbers of prompts and rounds.
     """
     for unit, n in (("prompt", prompts), ("round", rounds)):
         if n < 2:
-            return Verdict(Name.UNDECIDED, f"one {unit} has no interval", remedy=f"more {unit}s (1 now)")
+            few = frozenset([f"{unit}s"])
+            return Verdict(Name.UNDECIDED, f"one {unit} has no interval", remedy=f"more {unit}s (1 now)", wanted=few)
     win, tax = figures.estimate("speed/W_spec"), figures.estimate("tax/counted")
     floor = 1 + rules.margin
     taxed = tax.low > rules.tax_threshold
@@ -57,15 +60,18 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int) -> Verdict
     cheap = tax.high < rules.tax_threshold or math.isnan(tax.value)
     if cheap and win.low > floor:
         return Verdict(Name.ACCEPT, f"W_spec {win:.3f}, {_tax(tax)}")
-    reasons, remedies = [], []
+    reasons, remedies, wanted = [], [], set()
     if not cheap:
         reasons.append(f"tax {tax:.0%} straddles {100 * rules.tax_threshold:g} %")
-        remedies.append(_needed("prompts", prompts, tax, rules.tax_threshold))
+        remedies.append(_needed("prompts", prompts, tax, rules.tax_threshold, group))
+        wanted.add("prompts")
     if not win.low > floor:
         reasons.append(f"W_spec {win:.3f} straddles {floor:g}")
         unit, n = ("rounds", rounds) if _clock_is_wider(figures) else ("prompts", prompts)
-        remedies.append(_needed(unit, n, win, floor))
-    return Verdict(Name.UNDECIDED, "; ".join(reasons), remedy="; ".join(dict.fromkeys(remedies)))
+        remedies.append(_needed(unit, n, win, floor, group))
+        wanted.add(unit)
+    remedy = "; ".join(dict.fromkeys(remedies))
+    return Verdict(Name.UNDECIDED, "; ".join(reasons), remedy=remedy, wanted=frozenset(wanted))
 
 
 def _reject(figures: Figures, taxed: bool, no_win: bool) -> Verdict:
@@ -96,14 +102,14 @@ def _clock_is_wider(figures: Figures) -> bool:
     return not whole < 2 * counted
 
 
-def _needed(unit: str, n: int, estimate: Estimate, threshold: float) -> str:
+def _needed(unit: str, n: int, estimate: Estimate, threshold: float, group: str) -> str:
     """An interval shrinks with √n: how many units bring its nearer end to the threshold."""
     distance = abs(estimate.value - threshold)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if half > distance * math.sqrt(HOPELESS):
         return f"too close to call: even {HOPELESS} times the {unit} may not decide"
     needed = math.ceil(n * (half / distance) ** 2)
-    return f"about {needed} {unit} would decide, {n} now: measure.{unit}={needed}"
+    return f"about {needed} {unit} would decide, {n} now: {group}.{unit}={needed}"
 
 
 def _tax(tax: Estimate) -> str:

@@ -41,5 +41,21 @@ class Sampled:
         return accept_sampled(p, draft.q, draft.tokens, uniforms(len(p), generator).tolist())
 
 
+class Forced:
+    """Keeps as many drafts as each says (`Draft.kept`), at the cost of judging them; `rule` draws what follows."""
+
+    def __init__(self, rule: Rule):
+        self.rule = rule
+
+    def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, Tensor | None]:
+        return self.rule.draw(logits, generator)
+
+    def accept(self, logits: Tensor, draft: Draft, generator: torch.Generator) -> tuple[int, int]:
+        judged = self.rule.accept(logits, draft, generator)
+        if draft.kept is None:  # plain decoding
+            return judged
+        return draft.kept, self.rule.accept(logits[draft.kept : draft.kept + 1], Draft([]), generator)[1]
+
+
 def rule_of(decoding: Decoding) -> Rule:
     return Greedy() if decoding.temperature == 0 else Sampled(decoding)

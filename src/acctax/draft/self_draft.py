@@ -7,6 +7,7 @@ from acctax.config import Recipe
 from acctax.draft.choice import Choice, Setting
 from acctax.draft.decoder_source import DecoderSource
 from acctax.models.decoder import Decoder
+from acctax.paths import conf_dir
 from acctax.quant import recipes
 
 
@@ -22,6 +23,11 @@ class SelfDraft(Choice):
     @property
     def label(self) -> str:
         return f"self:{self.recipe}"
+
+    @property
+    def fingerprint(self) -> tuple[str, ...]:
+        file = conf_dir() / "target_quant" / f"{self.recipe}.yaml"
+        return (file.read_text(encoding="utf-8"),) if file.is_file() else ()
 
     def check(self, setting: Setting) -> None:
         recipes.assign(self._recipe(setting), setting.target.config.linears())

@@ -31,6 +31,7 @@ class Draft:
 
     tokens: list[int]
     q: Tensor | None = None
+    kept: int | None = None  # of a synthetic draft: how many are to be kept, see `decode.rules.Forced`
 
 
 class DraftSource(ABC):

@@ -1,18 +1,24 @@
 """Text that has gone wrong."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 _REPETITIONS = 3
 _LEAST = 16  # tokens: shorter repetitions occur in sound text ("no, no, no", a row of a table)
 
 
 def looped(tokens: Sequence[int]) -> bool:
-    """Whether the text ends in a loop: the same tokens back to back, at least three times and over 16 tokens.
+    """Whether the text is degenerate: it ends in a loop, or one token repeats 16 times or more anywhere in it.
 
-    The repetition must be exact, so that numbered items and lists of alike lines do not count. A single last
-    token may break it: the stop token of a text that left its loop.
+    A loop is the same tokens back to back, at least three times and over 16 tokens. The repetition must be exact, so
+    that numbered items and lists of alike lines do not count. A single last token may break it: the stop token of a
+    text that left its loop.
     """
-    return _ends_in_loop(tokens) or _ends_in_loop(tokens[:-1])
+    return _ends_in_loop(tokens) or _ends_in_loop(tokens[:-1]) or _longest_run(tokens) >= _LEAST
+
+
+def _longest_run(tokens: Sequence[int]) -> int:
+    return max((len(list(run)) for _, run in groupby(tokens)), default=0)
 
 
 def _ends_in_loop(tokens: Sequence[int]) -> bool:

@@ -15,13 +15,19 @@ from acctax.record import Round
 
 
 def clock(
-    arms: Sequence[Arm], prompts: Sequence[list[int]], K: int, rounds: int, cycles: int, seed: int, progress: Progress
+    arms: Sequence[Arm],
+    prompts: Sequence[list[int]],
+    K: int,
+    rounds: Sequence[int],
+    cycles: int,
+    seed: int,
+    progress: Progress,
 ) -> tuple[list[list[Round]], list[float]]:
-    """Rounds of each arm, and the read bandwidth in bytes/s of each round."""
+    """Rounds of each arm, and the read bandwidth in bytes/s of each round. rounds: their numbers, from 0."""
     clocks = [_ArmClock(arm, K) for arm in arms]
     bandwidth: list[float] = []
-    with progress.phase("clock", total=rounds) as phase:
-        for r in range(rounds):
+    with progress.phase("clock", total=len(rounds)) as phase:
+        for r in rounds:
             for arm_clock in clocks:
                 arm_clock.begin(prompts[r % len(prompts)], seed + r, cycles)
             with _undisturbed():

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from acctax.decode.cycle import Generation
+from acctax.decode.rules import Forced
+from acctax.measure import lossless
 from acctax.measure.behaviour import looped
 from acctax.measure.workload import Prompt
 from acctax.progress import Progress
-from acctax.record import PromptRecord
+from acctax.record import Lossless, PromptRecord
 
+ARMS = ("reference", "candidate")
 SEED_STRIDE = 1_000_003  # between the seeds of two prompts, whatever the sweep's seed
 
 
@@ -18,17 +21,24 @@ def decode_all(
     max_new_tokens: int,
     seed: int,
     progress: Progress,
-) -> list[list[PromptRecord]]:
-    """One list of records per generation (arm). The arms take turns, A B B A, so that drift meets both alike."""
+    first: int = 0,
+) -> tuple[list[list[PromptRecord]], list[Lossless]]:
+    """A list of records per generation (arm), and what was verified of greedy text; prompts from the `first` on.
+
+    The arms take turns, A B B A, so that drift meets both alike.
+    """
     records: list[list[PromptRecord]] = [[] for _ in generations]
-    with progress.phase("decode", total=len(prompts) * len(generations)) as phase:
-        for i, (prompt, tokens) in enumerate(prompts):
-            arms = list(zip(generations, records))
-            for generation, its_records in arms if i % 2 == 0 else reversed(arms):
+    verified = []
+    with progress.phase("decode", total=(len(prompts) - first) * len(generations)) as phase:
+        for i, (prompt, tokens) in enumerate(prompts[first:], first):
+            arms = list(zip(ARMS, generations, records))
+            for arm, generation, its_records in arms if i % 2 == 0 else reversed(arms):
                 generation.begin(tokens, seed + SEED_STRIDE * i, max_new_tokens)
                 its_records.append(_decode(generation, prompt, len(tokens), K))
+                if lossless.sampled(generation, K, i):
+                    verified.append(lossless.verify(generation, len(tokens), i, arm, prompt.id))
                 phase.advance()
-    return records
+    return records, verified
 
 
 def _decode(generation: Generation, prompt: Prompt, prompt_tokens: int, K: int) -> PromptRecord:
@@ -45,6 +55,6 @@ def _decode(generation: Generation, prompt: Prompt, prompt_tokens: int, K: int) 
         accepted=[cycle.accepted for cycle in cycles],
         committed=[cycle.committed for cycle in cycles],
         capped=generation.capped,
-        looped=looped(tokens),
+        looped=looped(tokens) and not isinstance(generation.rule, Forced),  # forced text is nobody's fault
         seconds=sum(cycle.seconds for cycle in cycles),
     )

@@ -47,11 +47,15 @@ class Checkpoint:
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """Names as transformers writes them → tensors as stored."""
+        """Names as transformers writes them → tensors as stored. Raises ConfigError where one was never filled."""
         if self.folder is None:
             return random_llama.tensors(self.config, self.seed)
         self.check_files()
-        return {name: tensor for file in self._files() for name, tensor in load_file(file).items()}
+        tensors = {name: tensor for file in self._files() for name, tensor in load_file(file).items()}
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not all(extreme.isfinite() for extreme in tensor.aminmax()):
+                raise ConfigError(f"{self.name}: tensor", name, "must be filled: it holds values that are not finite")
+        return tensors
 
 
 @lru_cache(maxsize=4)

@@ -1,28 +1,43 @@
-"""What people read: the terminal, Markdown, CSV and one picture, all from records. Never imports torch."""
+"""What people read: the terminal, Markdown, CSV, LaTeX and one HTML page, all from records. Never imports torch."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from acctax.analyze import Rules, Sweep, analyze, sweep
-from acctax.record import Record
-from acctax.report import markdown, plots, spreadsheet, terminal
+from acctax.analyze import Rules, analyze, sweep
+from acctax.analyze.actions import rank
+from acctax.record import Measured
+from acctax.report import html, latex, markdown, spreadsheet, terminal
+from acctax.report.findings import Findings
+from acctax.report.sections import sections
 
 
-def read(records: Sequence[Record], verdict: Rules) -> Sweep:
-    """The rows of a sweep's records. Raises ValueError where there is none."""
-    return sweep(analyze(record, verdict) for record in records)
+def read(measured: Measured, rules: Rules) -> Findings:
+    """The records of a sweep, analysed; rules: or a config's verdict group. Raises ValueError where there is none."""
+    analysed = sweep(analyze(record, rules) for record in measured.records)
+    return Findings(analysed, rank(analysed, measured.levers), measured.failures)
 
 
-def print_terminal(records: Sequence[Record], verdict: Rules) -> None:
-    terminal.print_sweep(read(records, verdict))
+def print_terminal(findings: Findings, folder: Path | None = None) -> None:
+    """folder: where `write` put the rest, if it did."""
+    terminal.print_findings(findings)
+    if folder:
+        print(f"With pictures: {folder / 'report.html'}")
 
 
-def write(records: Sequence[Record], verdict: Rules, folder: Path) -> list[Path]:
-    """report.md, report.csv and sweep.png in `folder`, made if absent; verdict: or a config's group."""
-    measured = read(records, verdict)
+def spoken(findings: Findings) -> str:
+    """The verdicts in words, as Markdown."""
+    return markdown.speak(findings)
+
+
+def write(findings: Findings, folder: Path) -> list[Path]:
+    """report.html, report.md, report.tex, report.csv and the pictures in `folder`, made if absent."""
+    parts = sections(findings)
+    pages = {
+        "report.html": html.render(findings, parts),
+        "report.md": markdown.render(findings, parts),
+        "report.tex": latex.render(findings, parts),
+        "report.csv": spreadsheet.render(findings.sweep),
+    } | {picture.file: picture.svg for part in parts for picture in part.pictures}
     folder.mkdir(parents=True, exist_ok=True)
-    page, table, picture = (folder / name for name in ("report.md", "report.csv", "sweep.png"))
-    page.write_text(markdown.render(measured, picture.name), encoding="utf-8")
-    table.write_text(spreadsheet.render(measured), encoding="utf-8")
-    plots.draw(measured, picture, verdict.tax_threshold)
-    return [page, table, picture]
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in pages]

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--experiment", default="acctax", help="of MLflow (default: %(default)s)")
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="write report.md, report.csv and sweep.png there"
+        "--out", type=Path, metavar="FOLDER", help="write report.html, .md, .tex, .csv and pictures there"
     )
     parser.add_argument("--tax-threshold", type=_positive, metavar="SHARE",
                         help="reject above this share of the byte win (default: the sweep's)")  # fmt: skip
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     sweep = None if chosen.sweep == "latest" else chosen.sweep
     try:
-        records, rules = tracking.read_sweep(chosen.uri, sweep, chosen.experiment)
+        measured, rules = tracking.read_sweep(chosen.uri, sweep, chosen.experiment)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
@@ -43,9 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
         rules = replace(rules, tax_threshold=chosen.tax_threshold)
     if chosen.margin is not None:
         rules = replace(rules, margin=chosen.margin)
-    report.print_terminal(records, rules)
+    findings = report.read(measured, rules)
+    report.print_terminal(findings)
     if chosen.out:
-        print(*report.write(records, rules, chosen.out), sep="\n")
+        print(*report.write(findings, chosen.out), sep="\n")
     return 0
 
 

@@ -1,20 +1,31 @@
-"""The report as Markdown: the same words and tables as on the terminal."""
+"""The report as Markdown: the words and tables of the terminal and more, the pictures beside it."""
+
+from collections.abc import Sequence
 
 from acctax.analyze.advice import commands
-from acctax.analyze.sweep import Sweep
 from acctax.analyze.verdicts import Name
-from acctax.report import tables
+from acctax.report.findings import Findings
+from acctax.report.sections import Section
 from acctax.report.summary import Headline, headlines, notes, title
+from acctax.report.tables import Table
 
 
-def render(sweep: Sweep, picture: str) -> str:
-    """picture: the image's path, relative to the page."""
-    parts = [f"# acctax: {title(sweep)}", *map(_headline, headlines(sweep))]
-    parts += [f"![τ, tok/s and tax over K]({picture})", *map(_table, tables.every(sweep))]
-    if rejected := sweep.having(Name.REJECT):
-        parts.append("\n".join(["## Measure them again", "", "```sh", *commands(rejected), "```"]))
-    parts.append("\n".join(["## How it was measured", "", *(f"- {note}" for note in notes(sweep))]))
+def render(findings: Findings, sections: Sequence[Section]) -> str:
+    parts = [f"# acctax: {title(findings.sweep)}", speak(findings)]
+    for section in sections:
+        parts.append(f"## {section.title}")
+        parts += [f"![{picture.caption}]({picture.file})" for picture in section.pictures]
+        parts += map(_table, section.tables)
+    if again := commands(findings.sweep.having(Name.REJECT)):
+        parts.append("\n".join(["### Measure the rejected again", "", "```sh", *again, "```"]))
+    parts.append("\n".join(["## How it was measured", "", *(f"- {note}" for note in notes(findings.sweep))]))
     return "\n\n".join(parts) + "\n"
+
+
+def speak(findings: Findings) -> str:
+    """The verdicts, why, and what to do next."""
+    failed = (f"**FAILED {failure.name}**: {failure.reason}" for failure in findings.failures)
+    return "\n\n".join([*map(_headline, headlines(findings.sweep)), *failed])
 
 
 def _headline(headline: Headline) -> str:
@@ -22,8 +33,8 @@ def _headline(headline: Headline) -> str:
     return "  \n".join(filter(None, lines))
 
 
-def _table(table: tables.Table) -> str:
-    lines = [f"## {table.title}", "", _row(table.header), _row((":--", *("--:" for _ in table.header[1:])))]
+def _table(table: Table) -> str:
+    lines = [f"### {table.title}", "", _row(table.header), _row((":--", *("--:" for _ in table.header[1:])))]
     lines += map(_row, table.rows)
     return "\n".join(lines + ["", table.note] * bool(table.note))
 

@@ -14,7 +14,7 @@ def render(sweep: Sweep) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow([*choices, "verdict", "reason", "component", "hardware", *figures, "cell_id", "rerun"])
     for row in rows:
-        known = row.metrics()
+        known = row.figures.finite()
         table.writerow([
             *(row.choices.get(name, "") for name in choices),
             row.verdict, row.reason, row.component or "", row.environment.get("hardware", ""),

@@ -9,7 +9,8 @@ from acctax.analyze.advice import advise
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.analyze.verdicts import Name
-from acctax.report.tables import number, signed
+from acctax.report.tables.predictions import known_models
+from acctax.report.tables.text import pair
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ def _headline(scheme: Scheme) -> Headline:
 def _speeds(scheme: Scheme, row: Row) -> str:
     if not row.metrics():
         return ""
-    parts = [f"{how} {number(row[f'speed/{figure}_ref'], 1)} → {number(row[f'speed/{figure}'], 1)}"
-             for how, figure in (("speculative", "tok_s"), ("plain", "tok_s_ar"))]  # fmt: skip
+    known = {how: figure for how, figure in (("speculative", "speed/tok_s"), ("plain", "speed/tok_s_ar"))
+             if np.isfinite(row[figure])}  # fmt: skip
+    parts = [f"{how} {pair(row, figure, 1)}" for how, figure in known.items()]
     parts[-1] += " tok/s"
     best = scheme.best_K()
     if best and len(scheme.valid) > 1:
@@ -63,6 +65,9 @@ def notes(sweep: Sweep) -> list[str]:
     if not rows:
         return []
     first = rows[0]
+    if not first.rounds:
+        return [f"Published: {first.environment['source']}. Nothing was measured here."]
+    seeds = sorted({row.choices["seed"] for row in rows})
     return [
         *_noise_floor(sweep),
         f"Counted on {_range(rows, 'prompts')} prompts, clocked in {_range(rows, 'rounds')} interleaved "
@@ -73,10 +78,10 @@ def notes(sweep: Sweep) -> list[str]:
         f"{_median(rows, 'bytes/BW_eff_GBs_ref'):.1f} of the reference, "
         f"{_median(rows, 'bytes/BW_eff_GBs'):.1f} of the candidates.",
         f"End-to-end tok/s over τ/C: {_median(rows, 'speed/agreement_ref'):.2f} reference, "
-        f"{_median(rows, 'speed/agreement'):.2f} candidates. Classic prediction BW_eff/B_token·τ/(1+K·c): "
-        f"{signed(100 * _median(rows, 'speed/classic_residual'))} % off (medians).",
-        " · ".join(first.environment[key] for key in ("hardware", "kernels", "versions", "commit")
-                   if first.environment.get(key)),
+        f"{_median(rows, 'speed/agreement'):.2f} candidates (medians).",
+        *_predictions(sweep),
+        " · ".join([*(first.environment[key] for key in ("hardware", "kernels", "versions", "commit")
+                      if first.environment.get(key)), f"seed {', '.join(map(str, seeds))}"]),
         "A verdict belongs to this pair of target and drafter, one text at a time, on this hardware.",
     ]  # fmt: skip
 
@@ -107,6 +112,11 @@ def _one_K(rows: Sequence[Row]) -> list[str]:
     if len(K) > 1:
         return []
     return [f"Only K={K.pop()} was measured: a lower acceptance wants a smaller K, sweep K=1,2,3,4,5,6."]
+
+
+def _predictions(sweep: Sweep) -> list[str]:
+    off = ", ".join(f"{model} {100 * residual:.1f} %" for model, residual in known_models(sweep).items())
+    return [f"Predicted tok/s is off by, in the median: {off}."] if off else []
 
 
 def _range(rows: Sequence[Row], field: str) -> str:

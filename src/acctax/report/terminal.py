@@ -1,5 +1,7 @@
 """The report on a terminal: verdict, why, what to run next, the tables. Colour is for verdicts alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -9,10 +11,12 @@ from rich.text import Text
 
 from acctax.analyze.advice import commands
 from acctax.analyze.rows import Row
-from acctax.analyze.sweep import Sweep
 from acctax.analyze.verdicts import LOSSES, Name
+from acctax.record import Failure
 from acctax.report import tables
+from acctax.report.findings import Findings
 from acctax.report.summary import Headline, headlines, notes, title
+from acctax.report.tables.text import signed
 
 COLOURS = {
     Name.ACCEPT: "green",
@@ -26,28 +30,31 @@ WIDE = 120  # columns of a file, which has no width of its own: no cell of a tab
 DRAWN = 3  # candidates up to which each gets its waterfall drawn
 
 
-def render(sweep: Sweep) -> RenderableType:
-    """All of the report, at any width from 100 columns on."""
+def render(findings: Findings) -> RenderableType:
+    """The report's heart, at any width from 100 columns on; the files have all of it."""
+    sweep = findings.sweep
     spoken = headlines(sweep)
     candidates = [h for h in spoken if h.verdict not in (Name.REFERENCE, Name.INVALID)]
-    drawn = candidates if len(candidates) <= DRAWN else []
-    parts = [Text(f"acctax · {title(sweep)}", style="bold"), _verdicts(spoken)]
+    drawn = [h for h in candidates if len(candidates) <= DRAWN and np.isfinite(h.row["tax/ln_kernels"])]
+    parts = [Text(f"acctax · {title(sweep)}", style="bold"), _verdicts(spoken, findings.failures)]
     parts += [_waterfall(h) for h in drawn]
-    parts += map(_table, tables.every(sweep))
+    shown = (tables.wins(sweep), tables.waterfall(sweep), tables.best_K(sweep), tables.next_actions(findings.actions))
+    parts += map(_table, filter(None, shown))
     if rejected := sweep.having(Name.REJECT):
         parts.append(_lines("Measure them again", commands(rejected)))
-    parts.append(_lines("How it was measured", notes(sweep)))
+    if measured := notes(sweep):
+        parts.append(_lines("How it was measured", measured))
     return Group(*(Padding(part, (0, 0, 1, 0)) for part in parts))
 
 
-def print_sweep(sweep: Sweep, console: Console | None = None) -> None:
+def print_findings(findings: Findings, console: Console | None = None) -> None:
     console = console or Console()
     if console.is_terminal:
-        console.print(render(sweep), highlight=False)
+        console.print(render(findings), highlight=False)
         return
     console.width = max(console.width, WIDE)
     with console.capture() as captured:
-        console.print(render(sweep), highlight=False)
+        console.print(render(findings), highlight=False)
     for line in captured.get().splitlines():
         console.out(line.rstrip(), highlight=False)
 
@@ -56,7 +63,7 @@ def _verdict(name: str) -> Text:
     return Text(name, style=f"bold {COLOURS[Name(name.upper())]}")
 
 
-def _verdicts(spoken: list[Headline]) -> RichTable:
+def _verdicts(spoken: list[Headline], failures: Sequence[Failure]) -> RichTable:
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True, style="dim")
@@ -66,6 +73,8 @@ def _verdicts(spoken: list[Headline]) -> RichTable:
         for what, text in (("speed", headline.speeds), ("next", headline.advice)):
             if text:
                 grid.add_row("", what, text)
+    for failure in failures:
+        grid.add_row(Text("FAILED", style="bold red"), Text(failure.name, style="bold not dim"), failure.reason)
     return grid
 
 
@@ -82,7 +91,7 @@ def _waterfall(headline: Headline) -> RenderableType:
     for step, value in steps.items():
         length = round(BAR * abs(value) / longest)
         bar = " " * left + "│" + "█" * length if value > 0 else " " * (left - length) + "█" * length + "│"
-        grid.add_row(step, tables.signed(100 * value), bar.ljust(left + right + 1))
+        grid.add_row(step, signed(100 * value), bar.ljust(left + right + 1))
     heading = Text(f"From bytes to tokens, {headline.title}, log-%", style="bold")
     return Group(heading, grid)
 
@@ -92,11 +101,10 @@ def _table(table: tables.Table) -> RenderableType:
     rich.header_style = "dim"
     for i, header in enumerate(table.header):
         rich.add_column(header, justify="left" if i == 0 or header == "verdict" else "right", no_wrap=i == 0)
-    apart = any(len(group) > 1 for group in table.groups)
-    for group in table.groups:
+    for group in table.apart:
         for row in group:
             cells = (_cell(header, text) for header, text in zip(table.header, row))
-            rich.add_row(*cells, end_section=apart and row is group[-1])
+            rich.add_row(*cells, end_section=row is group[-1])
     note = [Text(table.note, style="dim")] if table.note else []
     return Group(Text(table.title, style="bold"), rich, *note)
 

@@ -1,0 +1,17 @@
+"""Published figures through the analysis and the report: nothing is measured, no model is needed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from acctax import report
+from acctax.analyze import sweep
+from acctax.analyze.case_study import CaseStudy, read_case_study
+from acctax.report.findings import Findings
+from acctax.schema import convert
+
+
+def replay(study: Mapping, folder: Path) -> None:
+    """study: the fields of `CaseStudy`. Raises ConfigError where they are not."""
+    findings = Findings(sweep([read_case_study(convert(CaseStudy, study, "hydra.sweeper.case_study"))]))
+    report.write(findings, folder)
+    report.print_terminal(findings, folder)

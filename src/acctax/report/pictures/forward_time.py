@@ -1,0 +1,46 @@
+"""What more rows cost a target pass, against the time that reading its bytes would take."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from acctax.analyze.rows import Row
+from acctax.analyze.sweep import Sweep
+from acctax.report.pictures import style
+
+CAPTION = (
+    "A target pass over M rows, T(M)/T(1). Dashed: the roofline, its bytes at the read bandwidth of the same run. The "
+    "distance from it at M=1 is the kernels' loss, the rise to the right the verify width's."
+)
+ARMS = (
+    ("_ref", "reference", style.REFERENCE, style.REFERENCE_MARKER),
+    ("", "candidate", style.CANDIDATE, style.CANDIDATE_MARKER),
+)
+
+
+def draw(sweep: Sweep) -> Figure | None:
+    """A panel per scheme, from its deepest K, whose passes had most rows."""
+    deepest = [(scheme, scheme.valid[-1]) for scheme in sweep.schemes if scheme.valid]
+    deepest = [(scheme, row) for scheme, row in deepest if row.K and np.isfinite(row["time/T_1_ms"])]
+    if not deepest:
+        return None
+    figure, panels = style.facets(len(deepest), 4, 2.6, 2.2, sharey=True)
+    for panel, (scheme, row) in zip(panels, deepest):
+        for arm in ARMS:
+            _arm(panel, row, *arm)
+        panel.set_title(scheme.label)
+        panel.set_xticks(range(1, row.K + 2))
+        panel.set_xlabel("rows M of a pass")
+        panel.grid(axis="y")
+    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylabel("T(M) / T(1)")
+    style.legend(figure, panels[0])
+    return figure
+
+
+def _arm(panel: Axes, row: Row, suffix: str, label: str, colour: str, marker: str) -> None:
+    M = np.arange(1, row.K + 2)
+    T = np.array([row[f"time/T_{rows}_ms{suffix}"] for rows in M])
+    panel.plot(M, T / T[0], color=colour, marker=marker, label=label)
+    panel.axhline(row[f"time/roofline_ms{suffix}"] / T[0], color=colour, linestyle="--", linewidth=1,
+                  label=f"{label}, roofline")  # fmt: skip

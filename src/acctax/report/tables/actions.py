@@ -1,0 +1,32 @@
+"""The ranking of next actions for the best configuration, those that lose at the end."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from acctax.analyze.actions import Action
+from acctax.report.tables.table import Table
+from acctax.report.tables.text import NONE, number, percent
+
+
+def next_actions(actions: Sequence[Action]) -> Table | None:
+    if not actions:
+        return None
+    return Table(
+        "actions", "Next actions for the best configuration",
+        ("lever", "tok/s", "gain", "95 % interval", "known by"),
+        tuple((_cells(action),) for action in actions),
+        note="measured: by cells of this sweep. predicted: from the ledger, the clock and same-context acceptance.",
+    )  # fmt: skip
+
+
+def _cells(action: Action) -> tuple[str, ...]:
+    interval = NONE if np.isnan(action.low) else f"{percent(action.low)} to {percent(action.high)}"
+    known = "measured" if action.measured else "predicted"
+    return (
+        action.name,
+        number(action.tok_s, 1),
+        percent(action.gain),
+        interval,
+        f"{known}, rejected" if round(action.gain, 3) < 0 else known,
+    )

@@ -1,0 +1,29 @@
+"""The tax where K stays as it was, and where either side runs at its own best: tuning gives back the difference."""
+
+from acctax.analyze.sweep import Scheme, Sweep
+from acctax.report.tables.table import Table
+from acctax.report.tables.text import NONE, number, share
+
+
+def tuned_taxes(sweep: Sweep) -> Table | None:
+    """For the candidates that were measured at several K."""
+    swept = [scheme for scheme in sweep.schemes if len(scheme.valid) > 1 and scheme.tax_at_own_K()]
+    if not swept:
+        return None
+    return Table(
+        "tuned-tax", "The tax at the reference's K* and at each side's own",
+        ("scheme", "counted, at K* ref.", "counted, at own K*", "clocked, at own K*", "W_spec there"),
+        tuple((_cells(scheme),) for scheme in swept),
+        note="What the tax at own K* is less than the tax at the reference's is what tuning K again gives back.",
+    )  # fmt: skip
+
+
+def _cells(scheme: Scheme) -> tuple[str, ...]:
+    same, own = scheme.at(scheme.best_K("_ref").K), scheme.tax_at_own_K()
+    return (
+        scheme.label,
+        share(same["tax/counted"]) if same else NONE,
+        share(own.counted),
+        share(own.clocked),
+        number(own.R, 3),
+    )
