@@ -71,7 +71,7 @@ def test_cell_id_follows_the_prompts(compose, tmp_path):
 def test_an_imitated_drafter_takes_a_recipe_as_it_would_itself(compose):
     like = ("draft_source=synthetic", "draft_source.like={kind: self, recipe: int8_all}")
     assert compose(*like).is_reference and not compose(*like, "drafter_quant=bf16").is_reference
-    assert compose(*like).draft_source.fingerprint == compose().draft_source.fingerprint != ()
+    assert compose(*like).draft_source.fingerprint == compose("draft_source=self").draft_source.fingerprint != ()
 
 
 def test_scheme_is_the_same_for_every_K(compose):
