@@ -72,7 +72,7 @@ def test_a_toy_format_and_a_toy_source_run_by_configuration(cli, tmp_path, toy_f
         f"hydra.searchpath=[file://{conf}]", f"tracking.uri=sqlite:///{tmp_path}/store/mlflow.db", *QUICK,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    (record,), _ = tracking.read_sweep(f"sqlite:///{tmp_path}/store/mlflow.db")
+    (record,) = tracking.read_sweep(f"sqlite:///{tmp_path}/store/mlflow.db")[0].records
     assert record.choices["target_quant"] == "half_mlp" and record.choices["draft_source"] == "echo"
     assert all(prompt.drafted[0] == 2 for prompt in record.candidate.prompts)
     assert record.candidate.bytes_ar["gate"] == record.reference.bytes_ar["gate"]  # 16 bits either way

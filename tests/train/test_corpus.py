@@ -105,6 +105,18 @@ def test_a_larger_wish_is_added(made, tmp_path):
     assert tokens_of(data.train) >= 600 and before.items() <= after.items()
 
 
+def test_three_states_wherever_there_are_three_layers():
+    assert corpus.captured_layers(30) == (2, 15, 29)
+    assert all(len(set(corpus.captured_layers(layers))) == min(layers, 3) for layers in range(1, 100))
+
+
+def test_states_of_other_layers_want_another_folder(made, tmp_path, monkeypatch):
+    made(folder=tmp_path)
+    monkeypatch.setattr(corpus, "captured_layers", lambda layers: (0,))
+    with pytest.raises(ConfigError, match=r"data.folder=.*: holds data of layers=\[.*\], not \[0\]"):
+        made(folder=tmp_path)
+
+
 def test_another_recipe_wants_another_folder(made, tmp_path):
     made(folder=tmp_path)
     with pytest.raises(ConfigError, match="data.folder=.*: holds data of answer_tokens=20, not 10"):

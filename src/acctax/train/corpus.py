@@ -37,7 +37,7 @@ def captured_layers(layers: int) -> tuple[int, ...]:
     i: the hidden state that enters layer i. The state behind the last layer is not among them: engines differ on
     whether its number stands for it before or after the final norm.
     """
-    return tuple(sorted({i for i in (2, layers // 2, layers - 1) if 0 <= i < layers}))
+    return tuple(sorted({i for i in (min(2, layers // 2 - 1), layers // 2, layers - 1) if i >= 0}))
 
 
 @dataclass(frozen=True)
