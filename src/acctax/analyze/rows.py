@@ -105,7 +105,7 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     by_prompt = resample(len(pairs), resamples, rng)  # both arms see the same prompts and the same rounds
     by_round = resample(len(record.reference.rounds), resamples, rng)
     scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
-    same = same_context.figures(scored, K, by_prompt)
+    same = same_context.figures(scored, K, by_prompt, record.looks)
     named: Named = same | {"bytes/bandwidth_GBs": bandwidth / 1e9, "behaviour/prompts": len(pairs)}
     corners = []
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):

@@ -9,7 +9,7 @@ from acctax.analyze.intervals import Draws, estimate, widen
 from acctax.record import Along, Scored
 
 
-def figures(scored: Sequence[Scored], K: int, weights: NDArray[np.float64]) -> dict[str, Draws]:
+def figures(scored: Sequence[Scored], K: int, weights: NDArray[np.float64], looks: int = 1) -> dict[str, Draws]:
     """Of P prompts, each figure [R+1] for weights [R+1, P]; `_ref` is the reference's. Empty where nothing was scored.
 
     τ is 1 + Σ over depth of the chance that a draft and all before it are accepted, which at T = 1 is unbiased and for
@@ -21,7 +21,7 @@ def figures(scored: Sequence[Scored], K: int, weights: NDArray[np.float64]) -> d
 
     def mean(sums: Sequence[float], counts: NDArray[np.float64]) -> Draws:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return widen(weights @ np.array(sums, float) / (weights @ counts), len(scored))
+            return widen(weights @ np.array(sums, float) / (weights @ counts), len(scored), looks)
 
     named = {
         "same/tv": mean([prompt.tv for prompt in scored], positions),
