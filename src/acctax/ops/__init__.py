@@ -15,11 +15,14 @@ rms_norm = torch.ops.acctax.rms_norm.default
 linear = torch.ops.acctax.linear.default
 tiled_linear = torch.ops.acctax.tiled_linear.default
 attend = torch.ops.acctax.attend.default
+attend_at = torch.ops.acctax.attend_at.default
 argmax = torch.ops.acctax.argmax.default
 pick = torch.ops.acctax.pick.default
+law = torch.ops.acctax.law.default
+verify = torch.ops.acctax.verify.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "argmax", "attend", "backend", "linear", "load", "pick", "read_checksum", "register_format", "rms_norm",
-    "tiled_linear", "unpack",
+    "argmax", "attend", "attend_at", "backend", "law", "linear", "load", "pick", "read_checksum",
+    "register_format", "rms_norm", "tiled_linear", "unpack", "verify",
 ]  # fmt: skip

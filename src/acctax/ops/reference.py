@@ -138,6 +138,23 @@ def attend(
     return out
 
 
+def attend_at(
+    qkv: Tensor,
+    q_norm: Tensor | None,
+    k_norm: Tensor | None,
+    eps: float,
+    cos: Tensor,
+    sin: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    position: Tensor,
+    scale: float,
+    window: int = 0,
+) -> Tensor:
+    """`attend`, where only the device knows the position: int32 [1]."""
+    return attend(qkv, q_norm, k_norm, eps, cos, sin, k_cache, v_cache, int(position), scale, window)
+
+
 def argmax(logits: Tensor) -> Tensor:
     """The first index of each row's largest, [M, vocab] f32 -> [M] int64; NaN is larger than everything."""
     largest = logits.amax(-1, keepdim=True)  # NaN where a row holds one
