@@ -43,7 +43,7 @@ const float* floats(const Optional& t, int64_t numel, const char* what) {
 
 Tensor empty(int64_t dims, const int64_t* sizes, const int64_t* strides, int32_t dtype) {
     AtenTensorHandle handle;
-    STABLE_TORCH_ERROR_CODE_CHECK(
+    TORCH_ERROR_CODE_CHECK(
         aoti_torch_empty_strided(dims, sizes, strides, dtype, aoti_torch_device_type_cpu(), 0, &handle));
     return Tensor(handle);
 }

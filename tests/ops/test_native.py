@@ -8,7 +8,7 @@ import torch
 
 from acctax import ops
 from acctax.errors import ConfigError
-from acctax.ops import build
+from acctax.ops import build, toolchain
 
 PROGRAM = """
 import torch
@@ -90,5 +90,5 @@ def test_a_changed_source_is_built_anew(small_source):
 
 def test_a_source_that_does_not_compile_names_the_error(small_source):
     small_source.write_text("int one() { return undeclared; }\n")
-    with pytest.raises(build.BuildError, match="undeclared"):
+    with pytest.raises(toolchain.BuildError, match="undeclared"):
         build.build()

@@ -8,7 +8,7 @@ kernels (quant/tiles.py).
 import torch
 
 from acctax.ops import schema  # noqa: F401  defines torch.ops.acctax.*
-from acctax.ops.native import backend, load
+from acctax.ops.native import backend, load, load_cuda
 from acctax.ops.reference import register_format, unpack
 
 rms_norm = torch.ops.acctax.rms_norm.default
@@ -23,6 +23,6 @@ verify = torch.ops.acctax.verify.default
 read_checksum = torch.ops.acctax.read_checksum.default
 
 __all__ = [
-    "argmax", "attend", "attend_at", "backend", "law", "linear", "load", "pick", "read_checksum",
+    "argmax", "attend", "attend_at", "backend", "law", "linear", "load", "load_cuda", "pick", "read_checksum",
     "register_format", "rms_norm", "tiled_linear", "unpack", "verify",
 ]  # fmt: skip

@@ -9,8 +9,10 @@ import torch
 
 from acctax.errors import ConfigError
 from acctax.ops import reference
-from acctax.ops.build import BuildError, build
+from acctax.ops.build import build
+from acctax.ops.build_cuda import build_cuda
 from acctax.ops.schema import SCHEMAS
+from acctax.ops.toolchain import BuildError
 
 _library: ctypes.CDLL | None = None  # the compiled kernels, from the first "native" on
 _no_library: str | None = None  # why there are none, said once
@@ -37,6 +39,11 @@ def load(kernels: str = "native", isa: str = "") -> None:
         if chosen is None:
             raise ConfigError("isa", isa, "this machine or its compiler does not know it")
         _isa = chosen.decode()
+
+
+def load_cuda() -> None:
+    """Brings in the CUDA kernels, for tensors on a GPU; builds them on first use. Raises BuildError, OSError."""
+    torch.ops.load_library(str(build_cuda()))
 
 
 def backend() -> str:

@@ -1,0 +1,56 @@
+// The best token of each row, and greedy verification: which drafts are the best tokens themselves. A row is cut into
+// slices, a block each.
+#include "bf16.cuh"
+
+namespace acctax {
+
+constexpr int argmax_threads = 256;
+
+// Ordered as floats are: larger values first, NaN before everything, and of equals the first index.
+__device__ inline unsigned long long rank(float value, int index) {
+    const uint32_t bits = as_bits(value + 0.0f);  // -0 is 0
+    const uint32_t ordered = value != value ? 0xffffffff : bits >> 31 ? ~bits : bits | 0x80000000;
+    return (unsigned long long)ordered << 32 | (0xffffffff - (uint32_t)index);
+}
+
+// drafts [M - 1] or null; out [M + 1]: how many drafts are the best tokens, these, the best token after them, then -1.
+static __global__ void __launch_bounds__(argmax_threads)
+argmax_kernel(ArgMax a, const int64_t* drafts, int64_t* out, unsigned* counter) {
+    __shared__ unsigned long long parts[argmax_threads / 32];
+    const int slice = blockIdx.x, m = blockIdx.y, thread = threadIdx.x;
+    const int begin = (int64_t)a.vocab * slice / a.slices, end = (int64_t)a.vocab * (slice + 1) / a.slices;
+    unsigned long long best = 0;
+    auto take = [&](unsigned long long other) { best = other > best ? other : best; };
+    for (int i = begin + thread; i < end; i += argmax_threads) take(rank(a.logits[(size_t)m * a.vocab + i], i));
+    for (int distance = 16; distance; distance /= 2) take(__shfl_xor_sync(whole_warp, best, distance));
+    if (thread % 32 == 0) parts[thread / 32] = best;
+    __syncthreads();
+    unsigned long long* slices = (unsigned long long*)a.best + (size_t)m * a.slices;
+    if (thread == 0) {
+        for (int w = 1; w < argmax_threads / 32; w++) take(parts[w]);
+        slices[slice] = best;
+    }
+    if (!last_to_arrive(a.counters + m, a.slices)) return;
+    if (thread == 0) {
+        best = 0;
+        for (int s = 0; s < a.slices; s++) take(__ldcg(slices + s));
+        a.found[m] = 0xffffffff - (uint32_t)best;
+    }
+    if (!drafts || !last_to_arrive(counter, a.M) || thread) return;
+    int n = 0;
+    while (n < a.M - 1 && drafts[n] == __ldcg((const long long*)a.found + n)) n++;
+    out[0] = n;
+    for (int i = 0; i < a.M; i++) out[1 + i] = i < n ? drafts[i] : i == n ? __ldcg((const long long*)a.found + n) : -1;
+}
+
+}  // namespace acctax
+
+using namespace acctax;
+
+int acctax_cuda_argmax(const ArgMax* a, void* stream) {
+    return acctax_cuda_verify_greedy(a, nullptr, nullptr, nullptr, stream);
+}
+
+int acctax_cuda_verify_greedy(const ArgMax* a, const int64_t* drafts, int64_t* out, unsigned* counter, void* stream) {
+    return launch(argmax_kernel, dim3(a->slices, a->M), argmax_threads, stream, *a, drafts, out, counter);
+}

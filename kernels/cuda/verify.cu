@@ -1,0 +1,109 @@
+// Rejection sampling on the device. Every block finds how many drafts are kept, from K numbers each of p, q and u; then its
+// own slice of the law that the following token is drawn from: (p - q)⁺ after a rejection, p itself after none, and p too
+// where p = q to the last bit. The last block draws: the first token at which the running sum reaches u of the total.
+#include "law.cuh"
+
+namespace acctax {
+
+constexpr int verify_threads = 256;
+
+// Sums of `weight` over the threads' own parts of [begin, end), in f64 and in ascending order: `running` of a thread is
+// what its part and all before it hold. Returns the last one.
+template <class W>
+__device__ inline double running_sums(int begin, int end, const W& weight, double* running, int& from, int& to) {
+    const int thread = threadIdx.x, count = end - begin;
+    from = begin + (int)((int64_t)count * thread / verify_threads);
+    to = begin + (int)((int64_t)count * (thread + 1) / verify_threads);
+    double own = 0;
+    for (int i = from; i < to; i++) own += weight(i);
+    __syncthreads();
+    running[thread] = own;
+    for (int distance = 1; distance < verify_threads; distance *= 2) {
+        __syncthreads();
+        const double left = thread >= distance ? running[thread - distance] : 0;
+        __syncthreads();
+        running[thread] = own += left;
+    }
+    __syncthreads();
+    return running[verify_threads - 1];
+}
+
+static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a) {
+    __shared__ double running[verify_threads];
+    __shared__ int rejected, drawn, likely;
+    const int K = a.law.M - 1, vocab = a.law.vocab, slices = a.law.slices, slice = blockIdx.x, thread = threadIdx.x;
+    const float temperature = a.law.temperature;
+    const Shape* shapes = (const Shape*)a.law.shape;
+
+    if (thread == 0) rejected = K, drawn = vocab, likely = -1;
+    __syncthreads();
+    if (thread < K) {
+        const int64_t x = a.drafts[thread];
+        const bool token = 0 <= x && x < vocab;
+        const float p = token ? probability(a.law.logits[(size_t)thread * vocab + x], shapes[thread], temperature) : 0;
+        const float q = token && a.q ? a.q[(size_t)thread * vocab + x] : 1;
+        if (!(q > 0 && a.u[thread] * q < p)) atomicMin(&rejected, thread);
+    }
+    __syncthreads();
+    const int n = rejected;
+
+    const float* logits = a.law.logits + (size_t)n * vocab;
+    const Shape shape = shapes[n];
+    auto p = [&](int i) { return probability(logits[i], shape, temperature); };
+    auto residual = [&](int i) -> float {
+        if (n == K) return p(i);
+        if (!a.q) return i == a.drafts[n] ? 0 : p(i);
+        const float rest = p(i) - a.q[(size_t)n * vocab + i];
+        return rest > 0 ? rest : 0;
+    };
+    auto bounds = [&](int s) { return (int)((int64_t)vocab * s / slices); };
+    int from, to;
+    const double rest = running_sums(bounds(slice), bounds(slice + 1), residual, running, from, to);
+    const double all = running_sums(bounds(slice), bounds(slice + 1), p, running, from, to);
+    if (thread == 0) a.sums[slice] = rest, a.sums[slices + slice] = all;
+    if (!last_to_arrive(a.counter, slices)) return;
+
+    double total = 0;
+    for (int s = 0; s < slices; s++) total += __ldcg(a.sums + s);
+    const bool fall_back = !(total > 0);
+    const double* sums = a.sums + (fall_back ? slices : 0);
+    if (fall_back) {
+        total = 0;
+        for (int s = 0; s < slices; s++) total += __ldcg(sums + s);
+    }
+    auto chosen = [&](int i) { return fall_back ? p(i) : residual(i); };
+    const double goal = a.u[K] * total;
+    double before = 0;
+    int s = 0, last = 0;  // the slice that reaches the goal; the last one that holds anything
+    for (int i = 0; i < slices; i++)
+        if (__ldcg(sums + i) > 0) last = i;
+    while (s < last && before + __ldcg(sums + s) < goal) before += __ldcg(sums + s++);
+    running_sums(bounds(s), bounds(s + 1), chosen, running, from, to);
+
+    double sum = before + (thread ? running[thread - 1] : 0);
+    int positive = -1;
+    for (int i = from; i < to; i++) {
+        const float weight = chosen(i);
+        sum += weight;
+        if (weight > 0) {
+            positive = i;
+            if (sum >= goal) {
+                atomicMin(&drawn, i);
+                break;
+            }
+        }
+    }
+    if (positive >= 0) atomicMax(&likely, positive);  // if rounding keeps the sum below the goal: the last of the slice
+    __syncthreads();
+    if (thread > K + 1) return;
+    const int token = drawn < vocab ? drawn : likely;
+    a.out[thread] = thread == 0 ? n : thread <= n ? a.drafts[thread - 1] : thread == n + 1 ? token : -1;
+}
+
+}  // namespace acctax
+
+using namespace acctax;
+
+int acctax_cuda_verify(const Verify* a, void* stream) {
+    return launch(verify_kernel, dim3(a->law.slices), verify_threads, stream, *a);
+}
