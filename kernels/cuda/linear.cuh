@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(linear_warps * 32) linear_kernel(Linear a) {
     __syncthreads();
 
     const int features = min(panel_width, a.N - panel * panel_width), n0 = panel * panel_width;
-    float* partial = a.partial + (size_t)panel * panel_width * max_rows;
+    float* partial = a.splits > 1 ? a.partial + (size_t)panel * panel_width * max_rows : nullptr;
     const size_t stride = (size_t)gridDim.x * panel_width * max_rows;  // from one split to the next
     for (int i = threadIdx.x; i < a.M * panel_width; i += threads) {
         const int m = i / panel_width, n = i % panel_width;
