@@ -171,7 +171,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Device:
-    name: str
+    name: Literal["cpu", "cuda", "auto"]  # auto, a GPU where there is one, is one of the others once it is composed
     threads: int | None  # None: one per physical core
     kernels: Literal["native", "reference"]
 
@@ -328,9 +328,23 @@ def from_hydra(cfg: DictConfig, overrides: Sequence[str] = ()) -> Cell:
     """
     ours = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
     chosen = OmegaConf.to_container(ours, resolve=True)
+    if isinstance(chosen.get("device"), dict):
+        chosen["device"]["name"] = _present(chosen["device"].get("name"))
     if chosen.get("drafter_quant") == {"name": "none"}:
         chosen["drafter_quant"] = None
     return replace(convert(Cell, chosen), overrides=tuple(overrides))
+
+
+def _present(device: str | None) -> str | None:
+    """What `auto` stands for on this machine. Raises ConfigError for a GPU that is not there."""
+    if device not in ("cuda", "auto"):
+        return device
+    from torch import cuda  # not before a cell is composed: help and analysis do without
+
+    if device == "auto":
+        return "cuda" if cuda.is_available() else "cpu"
+    require(cuda.is_available(), "device", device, "must be cpu or auto: this machine or its torch has no GPU")
+    return device
 
 
 def register_options() -> None:

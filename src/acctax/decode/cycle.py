@@ -31,8 +31,8 @@ class Generation:
         self.cache = target.new_cache()
         self.generator = torch.Generator()
 
-    def begin(self, prompt: list[int], seed: int, max_new_tokens: int) -> None:
-        """Read the prompt. `seed` is the prompt's own: it depends neither on K nor on other prompts."""
+    def begin(self, prompt: list[int], seed: int, max_new_tokens: int) -> Tensor | None:
+        """Read the prompt; the features that the source got. `seed` is the prompt's own, whatever K and other prompts are."""
         self.generator.manual_seed(seed)
         self.text = list(prompt)
         self.end = min(len(prompt) + max_new_tokens, self.cache.capacity)
@@ -40,6 +40,7 @@ class Generation:
         self.cache.roll_back(0)
         features = self._pass(prompt[:-1], last=1)[1] if len(prompt) > 1 else None
         self.source.begin(prompt, seed + 1, features)
+        return features
 
     @property
     def finished(self) -> bool:
@@ -59,6 +60,15 @@ class Generation:
         self.source.process(committed, features)
         end = perf_counter()
         return Cycle(len(draft.tokens), n, len(committed), drafted - start, end - start)
+
+    def pass_seconds(self, rows: int) -> float:
+        """A target pass over `rows` new rows, which are then forgotten. Which tokens they are costs nothing."""
+        length = self.cache.length
+        start = perf_counter()
+        self.target.forward(self.text[-1:] * rows, self.cache)
+        end = perf_counter()
+        self.cache.roll_back(length)
+        return end - start
 
     def _pass(self, tokens: list[int], last: int | None = None) -> tuple[Tensor, Tensor | None]:
         """The target's logits, and features [M, states · hidden] of all its rows where the source wants some."""

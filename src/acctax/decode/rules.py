@@ -12,7 +12,12 @@ from acctax.decode.sampling import law
 from acctax.draft.source import Draft
 
 
+GREEDY = Decoding("greedy", temperature=0.0, top_k=0, top_p=1.0)
+
+
 class Rule(Protocol):
+    decoding: Decoding
+
     def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, Tensor | None]:
         """logits [vocab] → a token, and the law [vocab] it was drawn from (None: it was the best)."""
 
@@ -21,6 +26,8 @@ class Rule(Protocol):
 
 
 class Greedy:
+    decoding = GREEDY
+
     def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, None]:
         return int(ops.argmax(logits[None])), None
 
@@ -45,7 +52,7 @@ class Forced:
     """Keeps as many drafts as each says (`Draft.kept`), at the cost of judging them; `rule` draws what follows."""
 
     def __init__(self, rule: Rule):
-        self.rule = rule
+        self.rule, self.decoding = rule, rule.decoding
 
     def draw(self, logits: Tensor, generator: torch.Generator) -> tuple[int, Tensor | None]:
         return self.rule.draw(logits, generator)

@@ -12,6 +12,7 @@ class Setting:
     target: Checkpoint
     drafter_quant: Recipe | None  # None: the source's own format
     capacity: int  # the longest text in tokens
+    device: str = "cpu"
 
 
 class Choice(DraftChoice):

@@ -6,6 +6,8 @@ Rows of its cache, for a text of L tokens, K drafts and n of them accepted:
     draft(K, …)         feeds the rest of the text, then d1 … d(K−1):  L + K − 1 rows (dK was never fed)
     accept(n)           keeps L + min(n, K − 1) rows
     process             text   t1 … tL d1 … dn t'   after a full acceptance dK is missing and is fed with t' next time
+
+    draft_on_device     feeds the last two tokens of the text, whether or not the first of them is missing
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from acctax.draft.source import Draft, DraftSource, Draw
+from acctax.draft.on_device import DeviceDraw, DeviceSource, DeviceText, joined
+from acctax.draft.source import Draft, Draw
 from acctax.models.decoder import Decoder, chunks
 from acctax.models.ledger import pass_bytes
 
 
-class DecoderSource(DraftSource):
+class DecoderSource(DeviceSource):
     def __init__(self, decoder: Decoder, vocab: int):
         """vocab: the target's; the drafter's may be padded differently, beyond the tokens both share."""
         self.decoder, self.vocab = decoder, vocab
@@ -51,6 +54,16 @@ class DecoderSource(DraftSource):
     def process(self, tokens: list[int], features: Tensor | None) -> None:
         self.text += tokens
 
+    def draft_on_device(self, K: int, rows: int, text: DeviceText, draw: DeviceDraw) -> tuple[Tensor, Tensor | None]:
+        start = (text.position - 1).clamp_min(0)  # of a text of one token the second row is nothing, until a draft is
+        logits = self.decoder.forward(text.tail, self.cache, position=start).index_select(0, text.position - start)
+        drawn = []
+        for k in range(K):
+            if k:
+                logits = self.decoder.forward(drawn[-1][0], self.cache, position=text.position + k)
+            drawn.append(draw(self._fit(logits), k))
+        return joined(drawn, self.decoder.device)
+
     def follow(
         self, text: list[int], start: int, features: Tensor | None, K: int, draw: Draw
     ) -> Iterator[Draft]:
@@ -66,5 +79,5 @@ class DecoderSource(DraftSource):
         return sum(pass_bytes(self.decoder, rows=1, context=context).values())
 
     def _fit(self, logits: Tensor) -> Tensor:
-        missing = self.vocab - len(logits)
-        return logits[: self.vocab] if missing <= 0 else pad(logits, (0, missing), value=-torch.inf)
+        missing = self.vocab - logits.shape[-1]
+        return logits[..., : self.vocab] if missing <= 0 else pad(logits, (0, missing), value=-torch.inf)

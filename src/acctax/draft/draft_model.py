@@ -34,7 +34,8 @@ class ModelDraft(Choice):
         recipes.assign(setting.drafter_quant or AS_LOADED, drafter.config.linears())
 
     def build(self, setting: Setting) -> DecoderSource:
-        decoder = Decoder.load(self._checkpoint(), setting.drafter_quant or AS_LOADED, setting.capacity)
+        recipe = setting.drafter_quant or AS_LOADED
+        decoder = Decoder.load(self._checkpoint(), recipe, setting.capacity, device=setting.device)
         return DecoderSource(decoder, setting.target.config.vocab)
 
     def _checkpoint(self) -> Checkpoint:

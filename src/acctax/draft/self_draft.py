@@ -33,7 +33,7 @@ class SelfDraft(Choice):
         recipes.assign(self._recipe(setting), setting.target.config.linears())
 
     def build(self, setting: Setting) -> DecoderSource:
-        decoder = Decoder.load(setting.target, self._recipe(setting), setting.capacity)
+        decoder = Decoder.load(setting.target, self._recipe(setting), setting.capacity, device=setting.device)
         return DecoderSource(decoder, setting.target.config.vocab)
 
     def _recipe(self, setting: Setting) -> Recipe:

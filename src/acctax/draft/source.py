@@ -13,6 +13,7 @@ tokens[j], whose state tokens[j] came from; of a prompt, row j is of prompt[j], 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,8 +35,16 @@ class Draft:
     kept: int | None = None  # of a synthetic draft: how many are to be kept, see `decode.rules.Forced`
 
 
+class Proposal(NamedTuple):
+    """What the host proposes where the cycle is the device's (decode/static.py)."""
+
+    tokens: list[int] | None  # chosen, not drawn; None: the device drafts
+    kept: int | None = None  # of a synthetic draft: how many are to be kept
+
+
 class DraftSource(ABC):
     wants: tuple[int, ...] = ()  # hidden states, as `Decoder.forward` counts them; without any, features is None
+    drafts_on_device: bool = False  # it has `draft_on_device` (draft/on_device.py)
 
     @abstractmethod
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None: ...
@@ -68,6 +77,19 @@ class DraftSource(ABC):
             self.accept(0)
             self.process(text[t : t + 1], rows(t - 1, t))
 
+    def propose(self, K: int, ready: bool) -> Proposal:
+        """At most K drafts, for a cycle that the device makes. ready: there are states of the target to draft from."""
+        return Proposal(self.draft(K, _undrawn).tokens)
+
+    def follow_text(self, tokens: list[int]) -> None:
+        """What such a cycle committed, for what is proposed by the host."""
+        self.accept(len(tokens) - 1)
+        self.process(tokens, None)
+
     @abstractmethod
     def bytes_per_draft(self, context: int) -> float:
         """Bytes read to draft one token after `context` tokens of text, weights in their stored form."""
+
+
+def _undrawn(logits: Tensor, generator: torch.Generator) -> tuple[int, Tensor | None]:
+    raise TypeError("a source that draws its drafts must do so on the device")

@@ -22,7 +22,8 @@ from torch import Tensor
 from acctax.config import DraftChoice
 from acctax.draft.choice import Choice, Setting
 from acctax.draft.none import NoSource
-from acctax.draft.source import Draft, DraftSource, Draw
+from acctax.draft.on_device import DeviceDraw, DeviceText
+from acctax.draft.source import Draft, DraftSource, Draw, Proposal
 from acctax.errors import ConfigError
 from acctax.record import Record
 from acctax.schema import require
@@ -112,7 +113,7 @@ class SyntheticSource(DraftSource):
     def __init__(self, law: Lengths, like: DraftSource, vocab: int):
         """like: whose passes are made and whose drafts are proposed; what it leaves open is filled by random tokens."""
         self.law, self.like, self.vocab = law, like, vocab
-        self.wants = like.wants
+        self.wants, self.drafts_on_device = like.wants, like.drafts_on_device
         self.generator, self.tokens = torch.Generator(), torch.Generator()  # of lengths, whatever K is, and of tokens
 
     def begin(self, prompt: list[int], seed: int, features: Tensor | None) -> None:
@@ -122,9 +123,8 @@ class SyntheticSource(DraftSource):
 
     def draft(self, K: int, draw: Draw, along: Sequence[int] | None = None) -> Draft:
         draft = self.like.draft(K, draw, along)
-        if open_places := K - len(draft.tokens):
-            filling = torch.randint(self.vocab, (open_places,), generator=self.tokens)
-            draft = Draft(draft.tokens + filling.tolist())
+        if filling := self._filling(K - len(draft.tokens)):
+            draft = Draft(draft.tokens + filling)
         return replace(draft, kept=min(next(self.lengths), K))
 
     def accept(self, n: int) -> None:
@@ -132,6 +132,21 @@ class SyntheticSource(DraftSource):
 
     def process(self, tokens: list[int], features: Tensor | None) -> None:
         self.like.process(tokens, features)
+
+    def propose(self, K: int, ready: bool) -> Proposal:
+        tokens = self.like.propose(K, ready).tokens
+        if tokens is not None:
+            tokens = tokens + self._filling(K - len(tokens))
+        return Proposal(tokens, min(next(self.lengths), K))
+
+    def follow_text(self, tokens: list[int]) -> None:
+        self.like.follow_text(tokens)
+
+    def draft_on_device(self, K: int, rows: int, text: DeviceText, draw: DeviceDraw) -> tuple[Tensor, Tensor | None]:
+        return self.like.draft_on_device(K, rows, text, draw)
+
+    def _filling(self, places: int) -> list[int]:
+        return torch.randint(self.vocab, (places,), generator=self.tokens).tolist()
 
     def bytes_per_draft(self, context: int) -> float:
         return self.like.bytes_per_draft(context)

@@ -15,12 +15,13 @@ class KVCache:
     A sliding window is a mask over the full length, so that rolling back is exact: nothing was evicted.
     """
 
-    def __init__(self, config: DecoderConfig, capacity: int, dtype: torch.dtype = torch.bfloat16):
+    def __init__(self, config: DecoderConfig, capacity: int, dtype: torch.dtype = torch.bfloat16,
+                 device: torch.device | str = "cpu"):  # fmt: skip
         pack = 4 // dtype.itemsize
         keys = (config.kv_heads, -(-capacity // 16), config.head_dim // pack, 16, pack)
         values = (config.kv_heads, capacity, config.head_dim)
         self.layers: list[tuple[Tensor, Tensor]] = [
-            (torch.zeros(keys, dtype=dtype), torch.zeros(values, dtype=dtype)) for _ in config.layers
+            tuple(torch.zeros(shape, dtype=dtype, device=device) for shape in (keys, values)) for _ in config.layers
         ]
         self.capacity = capacity
         self.length = 0

@@ -30,7 +30,7 @@ class Checkpoint:
     stop_tokens: frozenset[int]
     folder: Path | None  # None: random weights
     seed: int = 0
-    # whether the reference runs, (module, format, group) of one or several modules → their `Linear`, while it is in use
+    # device, whether the reference runs, (module, format, group) of modules → their `Linear`, while it is in use
     packed: MutableMapping[tuple, object] = field(default_factory=WeakValueDictionary)
 
     def check_files(self) -> None:

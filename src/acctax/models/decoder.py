@@ -23,36 +23,43 @@ class Decoder:
     def __init__(self, config: DecoderConfig, weights: DecoderWeights, capacity: int):
         """capacity: the longest text, in tokens, that a cache of this decoder will hold."""
         self.config, self.weights, self.capacity = config, weights, capacity
-        self.dtype = weights.embedding.dtype
-        self.embed_scale = torch.tensor(config.embed_scale, dtype=self.dtype) if config.embed_scale != 1.0 else None
-        rotaries = {layer.rotary: tables(layer.rotary, capacity) for layer in config.layers}
+        self.dtype, self.device = weights.embedding.dtype, weights.embedding.device
+        self.embed_scale = None
+        if config.embed_scale != 1.0:
+            self.embed_scale = torch.tensor(config.embed_scale, dtype=self.dtype, device=self.device)
+        rotaries = {layer.rotary: tables(layer.rotary, capacity, self.device) for layer in config.layers}
         self.rotary = [rotaries[layer.rotary] for layer in config.layers]
         self.windows = [layer.window for layer in config.layers]
 
     @classmethod
     def load(
-        cls, checkpoint: Checkpoint, recipe: Recipe, capacity: int, dtype: torch.dtype = torch.bfloat16
-    ) -> "Decoder":
-        return cls(checkpoint.config, load_weights(checkpoint, recipe, dtype), capacity)
+        cls, checkpoint: Checkpoint, recipe: Recipe, capacity: int, dtype: torch.dtype = torch.bfloat16,
+        device: str = "cpu",
+    ) -> "Decoder":  # fmt: skip
+        return cls(checkpoint.config, load_weights(checkpoint, recipe, dtype, device), capacity)
 
     def new_cache(self) -> KVCache:
-        return KVCache(self.config, self.capacity, self.dtype)
+        return KVCache(self.config, self.capacity, self.dtype, self.device)
 
     @torch.inference_mode()
     def forward(
-        self, tokens: Sequence[int], cache: KVCache, last: int | None = None, states: dict[int, Tensor] | None = None
-    ) -> Tensor:
+        self, tokens: Sequence[int] | Tensor, cache: KVCache, last: int | None = None,
+        states: dict[int, Tensor] | None = None, position: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """tokens [M] → logits [M, vocab] in float32, of the `last` rows alone if given; the cache grows by M rows.
 
         states: hidden states to keep; under each of its keys it receives one [M, hidden]. i < L: what enters layer i;
         L: what leaves the last of the L layers; NORMED: that, after the final norm.
+        position: int32 [1] on the device, where only that knows at which row of the cache the new ones begin. Whoever
+        gives it sees to it that they fit, and keeps the cache's length.
         Raises ValueError where the cache has no room for the rows.
         """
-        config, weights, position = self.config, self.weights, cache.length
-        if position + len(tokens) > cache.capacity:
-            raise ValueError(f"{position} + {len(tokens)} rows do not fit a cache of {cache.capacity}")
+        config, weights = self.config, self.weights
+        attend, at = (ops.attend, cache.length) if position is None else (ops.attend_at, position)
+        if position is None and at + len(tokens) > cache.capacity:
+            raise ValueError(f"{at} + {len(tokens)} rows do not fit a cache of {cache.capacity}")
         eps, scale, activation = config.eps, config.attention_scale, config.activation
-        x = weights.embedding[torch.tensor(tokens)]  # [M, hidden]
+        x = weights.embedding[torch.as_tensor(tokens, device=self.device)]  # [M, hidden]
         if self.embed_scale is not None:
             x = x * self.embed_scale
         states = {} if states is None else states
@@ -61,8 +68,8 @@ class Decoder:
             if i in states:
                 states[i] = x
             qkv = layer.qkv(x, norm=layer.attention_norm, eps=eps)  # [M, (heads + 2 · kv_heads) · head_dim]
-            a = ops.attend(
-                qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, position, scale, window
+            a = attend(
+                qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, at, scale, window
             )  # [M, heads · head_dim]
             if layer.attention_out_norm is None:
                 x = layer.o(a, residual=x)
@@ -73,7 +80,8 @@ class Decoder:
                 x = layer.down(h, residual=x, activation=activation)
             else:
                 x = ops.rms_norm(layer.down(h, activation=activation), layer.mlp_out_norm, eps, x)
-        cache.length = position + len(tokens)
+        if position is None:
+            cache.length = at + len(tokens)
         if len(weights.layers) in states:
             states[len(weights.layers)] = x
         if NORMED in states:

@@ -57,13 +57,15 @@ class DecoderWeights:
     lm_head: Linear
 
 
-def load_weights(checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = torch.bfloat16) -> DecoderWeights:
-    """Pack a checkpoint by a recipe. A matrix packed once is shared by every decoder that wants it so.
+def load_weights(
+    checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> DecoderWeights:
+    """Pack a checkpoint by a recipe, on the device. A matrix packed once is shared by every decoder that wants it so.
 
     Raises ConfigError for a recipe that does not fit, a tensor that is missing, and a tensor that nothing used.
     """
     config = checkpoint.config
-    reader = _Reader(checkpoint, recipes.assign(recipe, config.linears()), dtype)
+    reader = _Reader(checkpoint, recipes.assign(recipe, config.linears()), dtype, device)
     sandwich = config.sandwich_norm
     layers = []
     for i in range(len(config.layers)):
@@ -83,7 +85,7 @@ def load_weights(checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = to
             )
         )
     weights = DecoderWeights(
-        embedding=reader.tensor("model.embed_tokens.weight", (config.vocab, config.hidden)).to(dtype),
+        embedding=reader.tensor("model.embed_tokens.weight", (config.vocab, config.hidden)).to(device, dtype),
         layers=layers,
         final_norm=reader.norm("model.norm"),
         lm_head=reader.linear("", ("lm_head",), bias=False),
@@ -95,8 +97,8 @@ def load_weights(checkpoint: Checkpoint, recipe: Recipe, dtype: torch.dtype = to
 class _Reader:
     """Hands out a checkpoint's tensors and remembers which were asked for."""
 
-    def __init__(self, checkpoint: Checkpoint, rules: dict[str, Rule | None], dtype: torch.dtype):
-        self.checkpoint, self.rules, self.dtype = checkpoint, rules, dtype
+    def __init__(self, checkpoint: Checkpoint, rules: dict[str, Rule | None], dtype: torch.dtype, device: str):
+        self.checkpoint, self.rules, self.dtype, self.device = checkpoint, rules, dtype, device
         self.shapes = checkpoint.config.linears()
         self.used: set[str] = set()
 
@@ -110,17 +112,18 @@ class _Reader:
         return tensors[name]
 
     def norm(self, name: str) -> Tensor:
-        return self.tensor(f"{name}.weight").float() + self.checkpoint.config.norm_offset
+        return self.tensor(f"{name}.weight").to(self.device, torch.float32) + self.checkpoint.config.norm_offset
 
     def linear(self, base: str, modules: tuple[str, ...], bias: bool) -> Linear:
         names = [base + module for module in modules]
         matrices = [self._matrix(name) for name in names]
-        biases = [self.tensor(f"{name}.bias").float() if bias else None for name in names]
+        biases = [self.tensor(f"{name}.bias").to(self.device, torch.float32) if bias else None for name in names]
         rules = [self.rules[name] or Rule(name, STORED[self.dtype]) for name in names]
-        key = (ops.backend() == "reference", *((name, rule.format, rule.group) for name, rule in zip(names, rules)))
+        stored = ((name, rule.format, rule.group) for name, rule in zip(names, rules))
+        key = (self.device, ops.backend() == "reference", *stored)
         linear = self.checkpoint.packed.get(key)
         if linear is None:
-            linear = self.checkpoint.packed[key] = pack(names, matrices, biases, rules)
+            linear = self.checkpoint.packed[key] = pack(names, [m.to(self.device) for m in matrices], biases, rules)
         return linear
 
     def _matrix(self, name: str) -> Tensor:

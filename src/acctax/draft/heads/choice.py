@@ -38,7 +38,8 @@ class HeadDraft(Choice):
         recipes.assign(setting.drafter_quant or AS_LOADED, head.config.linears())
 
     def build(self, setting: Setting) -> HeadSource:
-        head = Head.load(self._open(setting.target), setting.drafter_quant or AS_LOADED, setting.capacity)
+        recipe = setting.drafter_quant or AS_LOADED
+        head = Head.load(self._open(setting.target), recipe, setting.capacity, device=setting.device)
         return HeadSource(head, setting.target.config.vocab)
 
     def _open(self, target: Checkpoint) -> HeadCheckpoint:

@@ -17,18 +17,20 @@ from acctax.models.rotary import tables
 class Head:
     def __init__(self, config: HeadConfig, weights: HeadWeights, ids: Tensor | None, capacity: int):
         """ids [draft_vocab]: the target id of each draft id, None: the same; capacity: the longest text in tokens."""
-        self.config, self.weights, self.ids, self.capacity = config, weights, ids, capacity
-        self.dtype = weights.embedding.dtype
-        self.rotary = tables(config.block.layers[0].rotary, capacity)
+        self.config, self.weights, self.capacity = config, weights, capacity
+        self.dtype, self.device = weights.embedding.dtype, weights.embedding.device
+        self.ids = None if ids is None else ids.to(self.device)
+        self.rotary = tables(config.block.layers[0].rotary, capacity, self.device)
 
     @classmethod
     def load(
-        cls, head: HeadCheckpoint, recipe: Recipe, capacity: int, dtype: torch.dtype = torch.bfloat16
-    ) -> "Head":
-        return cls(head.config, load_weights(head, recipe, dtype), head.ids, capacity)
+        cls, head: HeadCheckpoint, recipe: Recipe, capacity: int, dtype: torch.dtype = torch.bfloat16,
+        device: str = "cpu",
+    ) -> "Head":  # fmt: skip
+        return cls(head.config, load_weights(head, recipe, dtype, device), head.ids, capacity)
 
     def new_cache(self) -> KVCache:
-        return KVCache(self.config.block, self.capacity, self.dtype)
+        return KVCache(self.config.block, self.capacity, self.dtype, self.device)
 
     @torch.inference_mode()
     def state_of(self, features: Tensor) -> Tensor:
@@ -43,17 +45,21 @@ class Head:
         return weights.input_proj(features, norm=weights.states_norm, eps=eps)
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[int], state: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
-        """tokens [M], state [M, hidden] before each → of the last: logits [draft_vocab] in float32, state [1, hidden].
+    def forward(
+        self, tokens: Sequence[int] | Tensor, state: Tensor, cache: KVCache, position: Tensor | None = None,
+        row: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """tokens [M], state [M, hidden] before each → of one row: logits [1, draft_vocab] in float32, state [1, hidden].
 
-        The cache grows by M rows.
+        row: int64 [1], None: the last. The cache grows by M rows; position as in `Decoder.forward`.
         """
-        block, weights, position = self.config.block, self.weights, cache.length
+        block, weights = self.config.block, self.weights
+        attend, at = (ops.attend, cache.length) if position is None else (ops.attend_at, position)
         layer, eps = weights.layer, block.eps
-        x, qkv, gate = self._enter(tokens, state, first=position == 0)
+        x, qkv, gate = self._enter(tokens, state, first=at == 0)
         (keys, values), (cos, sin) = cache.layers[0], self.rotary
-        a = ops.attend(
-            qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, position, block.attention_scale,
+        a = attend(
+            qkv, layer.q_norm, layer.k_norm, eps, cos, sin, keys, values, at, block.attention_scale,
             block.layers[0].window,
         )  # fmt: skip
         if gate is not None:
@@ -61,17 +67,20 @@ class Head:
         x = layer.o(a, residual=x)
         h = layer.gate_up(x, norm=layer.mlp_norm, eps=eps)  # [M, 2 · intermediate]
         x = layer.down(h, residual=x, activation=block.activation)
-        cache.length = position + len(tokens)
-        x = x[-1:]
+        if position is None:
+            cache.length = at + len(tokens)
+        x = x[-1:] if row is None else x.index_select(0, row)
         normed = _norm(x, weights.norm, eps)
-        return weights.lm_head(normed, float_out=True)[0], normed if self.config.recycles_normed else x
+        return weights.lm_head(normed, float_out=True), normed if self.config.recycles_normed else x
 
-    def _enter(self, tokens: Sequence[int], state: Tensor, first: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _enter(
+        self, tokens: Sequence[int] | Tensor, state: Tensor, first: bool | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The residual [M, hidden], q, k and v side by side, and the gate of attention's output where there is one."""
         config, weights, eps = self.config, self.weights, self.config.block.eps
-        embedded = weights.embedding[torch.tensor(tokens)]  # [M, hidden]
-        if first and config.blind_start:
-            embedded[0] = 0
+        embedded = weights.embedding[torch.as_tensor(tokens, device=self.device)]  # [M, hidden]
+        if config.blind_start:
+            embedded[:1].masked_fill_(torch.as_tensor(first, device=self.device), 0)
         embedded, normed = _norm(embedded, weights.embed_norm, eps), _norm(state, weights.hidden_norm, eps)
         if config.wide:
             x = normed if config.norm_before_residual else state

@@ -12,6 +12,9 @@ target's state, g the head's own, recycled. Text t1 … tL, of which the target 
                         tokens     d1      d2      …   dn        t'
                         these n + 1 rows wait, and are read in the first pass of the next draft
 
+    draft_on_device     reads all rows that were verified, drafts that were not kept among them; row n is of t'. The
+                        rows beyond, of drafts not kept, are overwritten by the next
+
 Row i of the cache is the pair (h(i+1), t(i+2)), whatever the target's positions are called: rotary is relative.
 """
 
@@ -21,10 +24,11 @@ import torch
 from torch import Tensor
 
 from acctax.draft.heads.head import Head
-from acctax.draft.source import Draft, DraftSource, Draw
+from acctax.draft.on_device import DeviceDraw, DeviceSource, DeviceText, joined
+from acctax.draft.source import Draft, Draw
 
 
-class HeadSource(DraftSource):
+class HeadSource(DeviceSource):
     def __init__(self, head: Head, vocab: int):
         """vocab: the target's, which laws are over."""
         self.head, self.vocab = head, vocab
@@ -50,7 +54,7 @@ class HeadSource(DraftSource):
         self.tokens, self.features = [], []
         for k in range(K):
             logits, state = self.head.forward(feed, state, self.cache)
-            token, law = self._known(*draw(logits, self.generator))
+            token, law = self._known(*draw(logits[0], self.generator))
             drafted.append(token)
             laws.append(law)
             feed = [along[k] if along else token]
@@ -63,6 +67,17 @@ class HeadSource(DraftSource):
         self.tokens += tokens
         self.features.append(features[: len(tokens)])
 
+    def draft_on_device(self, K: int, rows: int, text: DeviceText, draw: DeviceDraw) -> tuple[Tensor, Tensor | None]:
+        tokens, state = text.committed[:rows], self.head.state_of(text.features[:rows])
+        start = text.position - 1 - text.accepted.int()  # of the first row that waits
+        logits, state = self.head.forward(tokens, state, self.cache, start, text.accepted)
+        drawn = []
+        for k in range(K):
+            if k:
+                logits, state = self.head.forward(drawn[-1][0], state, self.cache, text.position + (k - 1))
+            drawn.append(self._known_on_device(*draw(logits, k)))
+        return joined(drawn, self.head.device)
+
     def bytes_per_draft(self, context: int) -> float:
         return self.head.bytes_per_pass(context)
 
@@ -71,5 +86,12 @@ class HeadSource(DraftSource):
         if self.head.ids is None:
             return token, law
         if law is not None:
-            law = torch.zeros(self.vocab).index_copy(0, self.head.ids, law)
+            law = law.new_zeros(self.vocab).index_copy(0, self.head.ids, law)
         return int(self.head.ids[token]), law
+
+    def _known_on_device(self, token: Tensor, law: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        if self.head.ids is None:
+            return token, law
+        if law is not None:
+            law = law.new_zeros(1, self.vocab).index_copy(1, self.head.ids, law)
+        return self.head.ids.index_select(0, token), law

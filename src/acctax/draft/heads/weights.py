@@ -34,18 +34,18 @@ class HeadWeights:
 _loaded: WeakValueDictionary[tuple, HeadWeights] = WeakValueDictionary()  # both arms of a cell often share one
 
 
-def load_weights(head: HeadCheckpoint, recipe: Recipe, dtype: torch.dtype) -> HeadWeights:
+def load_weights(head: HeadCheckpoint, recipe: Recipe, dtype: torch.dtype, device: str) -> HeadWeights:
     """Raises ConfigError for a recipe that does not fit and for a parameter that was never filled."""
-    key = (fingerprint(head.files.folder), head.target, recipe, dtype, ops.backend())
+    key = (fingerprint(head.files.folder), head.target, recipe, dtype, device, ops.backend())
     weights = _loaded.get(key)
     if weights is None:
-        weights = _loaded[key] = _Reader(head, recipe, dtype).weights()
+        weights = _loaded[key] = _Reader(head, recipe, dtype, device).weights()
     return weights
 
 
 class _Reader:
-    def __init__(self, head: HeadCheckpoint, recipe: Recipe, dtype: torch.dtype):
-        self.head, self.block, self.dtype = head, head.config.block, dtype
+    def __init__(self, head: HeadCheckpoint, recipe: Recipe, dtype: torch.dtype, device: str):
+        self.head, self.block, self.dtype, self.device = head, head.config.block, dtype, device
         self.rules = recipes.assign(recipe, head.config.linears())
 
     def weights(self) -> HeadWeights:
@@ -64,7 +64,7 @@ class _Reader:
         )
         state_norms = [self._norm(f"state_norm.{i}") for i in range(len(self.head.config.states))]
         return HeadWeights(
-            embedding=self.head.embedding().to(self.dtype),
+            embedding=self.head.embedding().to(self.device, self.dtype),
             embed_norm=self._norm("embed_norm"),
             hidden_norm=self._norm("hidden_norm"),
             states_norm=self._norm("states_norm"),
@@ -102,7 +102,7 @@ class _Reader:
         norm = self.head.tensor(parameter)
         if norm is None:
             return None
-        return (self._in_pairs(norm[None])[0] if in_pairs else norm).float() + self.block.norm_offset
+        return (self._in_pairs(norm[None])[0] if in_pairs else norm).to(self.device, torch.float32) + self.block.norm_offset
 
     def _plain(self, *names: str) -> Linear:
         tensors = [[self.head.tensor(name + suffix) for name in names] for suffix in ("", ".bias")]
@@ -111,4 +111,5 @@ class _Reader:
     def _linear(self, names: list[str], matrices: list[Tensor], biases: list[Tensor | None]) -> Linear:
         modules = [MODULES[name] for name in names]
         rules = [self.rules[module] or Rule(module, STORED[self.dtype]) for module in modules]
-        return pack(modules, matrices, [None if bias is None else bias.float() for bias in biases], rules)
+        biases = [None if bias is None else bias.to(self.device, torch.float32) for bias in biases]
+        return pack(modules, [matrix.to(self.device) for matrix in matrices], biases, rules)
