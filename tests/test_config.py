@@ -17,6 +17,13 @@ def test_the_default_cell(compose):
     assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
 
 
+def test_auto_is_a_gpu_where_there_is_one(compose, monkeypatch):
+    assert compose("device=auto").cell_id == compose("device=cpu").cell_id != compose("device.threads=1").cell_id
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert compose().choices()["device"] == compose("device=cuda").choices()["device"] == "cuda"
+    assert compose("device=cpu").choices()["device"] == "cpu"
+
+
 def test_the_reference_loses_every_quant_choice_and_nothing_else(compose):
     cell = compose("target_quant=nvfp4_qkv", "drafter_quant=nvfp4", "K=5", "decoding=sample")
     assert not cell.is_reference
@@ -102,6 +109,8 @@ def test_rerun_command_measures_again(compose):
     (["draft_source=draft_model"], "draft_source.path=???: must be given"),
     (["target=hf"], "target.path=???: must be given"),
     (["workload=jsonl"], "workload.path=???: must be given"),
+    (["device=cuda"], "device=cuda: must be cpu or auto: this machine or its torch has no GPU"),
+    (["device.name=tpu"], "device.name=tpu: must be one of cpu, cuda, auto"),
     (["device.threads=0"], "device.threads=0: must lie in 1 to"),
     (["device.kernels=fast"], "device.kernels=fast: must be one of native, reference"),
     (["target=random_llama", "target.heads=3"], "target.hidden=64: must be an even multiple of target.heads (3)"),

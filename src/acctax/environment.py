@@ -22,6 +22,14 @@ def describe() -> dict[str, str]:
     }
 
 
+def gpu() -> str:
+    """The GPU of this process, with its memory and what of its code runs."""
+    import torch  # a laptop that analyses a sweep again does without
+
+    found = torch.cuda.get_device_properties()
+    return f"{found.name}, {found.total_memory >> 20} MiB, CUDA {torch.version.cuda}"
+
+
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []

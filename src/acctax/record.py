@@ -22,6 +22,7 @@ class PromptRecord:
     capped: bool  # the last cycle was cut by max_new_tokens
     looped: bool  # the text repeats itself
     seconds: float  # the decoding loop, prefill excluded
+    joules: float | None = None  # the GPU's, in that loop; None where nothing counts them
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Record:
     same_context: list[Scored] = field(default_factory=list)  # one a prompt
     losslessness: list[Lossless] = field(default_factory=list)  # of a sample of the prompts, greedy cells alone
     looks: int = 1  # how often the verdict could have ended the measurement (measure=auto): intervals make up for it
+    memory_peak: int = 0  # bytes: of the GPU's memory in this measurement, of the process's on a CPU
     stopped_because: str = ""  # of measure=auto: what ended it, and after how much
 
     def to_json(self) -> str:

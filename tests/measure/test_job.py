@@ -7,7 +7,9 @@ import pytest
 
 from acctax.analyze.rows import analyze
 from acctax.decode.cycle import Cycle
+from acctax.decode.static import StaticGeneration
 from acctax.errors import ConfigError
+from acctax.measure.arms import Arm
 from acctax.measure.clock import _interleave, _typical
 from acctax.measure.decoding import decode_all
 from acctax.measure.job import DEFAULT_THREADS, measure, preflight
@@ -51,7 +53,8 @@ def test_a_record_holds_together_and_comes_back_as_it_was(job):
     for clock in record.candidate.rounds:
         assert sorted(clock.T) == [1, 2, 3, 4] and clock.C >= clock.D > 0
     assert sum(record.candidate.bytes_ar.values()) < sum(record.reference.bytes_ar.values())
-    assert len(record.bandwidth) == 3
+    assert len(record.bandwidth) == 3 and record.memory_peak > 1 << 20
+    assert all(prompt.joules is None for prompt in record.candidate.prompts)
     assert Record.from_json(record.to_json()) == record
 
 
@@ -66,6 +69,31 @@ def test_the_drafter_alone_changes_acceptance_and_never_bytes_of_the_target(job)
     record = job("K=2", "drafter_quant=nvfp4_all")
     assert record.candidate.bytes_ar == record.reference.bytes_ar
     assert record.candidate.bytes_cycle["drafter"] < record.reference.bytes_cycle["drafter"]
+
+
+@pytest.mark.parametrize("source", ["self", "ngram", "synthetic"])
+def test_a_gpus_cycle_counts_what_a_cpus_counts(job, monkeypatch, source):
+    """The path of device=cuda, its steps called and not replayed: the same counts, and times that hold together."""
+    chosen = ("K=3", "target_quant=nvfp4", f"draft_source={source}")
+    expected = job(*chosen)
+
+    def static(arm, source):
+        return StaticGeneration(arm.target, source, arm.rule, arm.stop_tokens, arm.K)
+
+    monkeypatch.setattr(Arm, "_generation", static)
+    record = job(*chosen)
+    for arm, its in ((record.reference, expected.reference), (record.candidate, expected.candidate)):
+        assert counted(arm) == counted(its)
+        assert all(sorted(clock.T) == [1, 2, 3, 4] and clock.C >= clock.D for clock in arm.rounds)
+    assert record.same_context == expected.same_context
+
+
+def test_a_format_without_a_kernel_on_a_gpu_is_refused_at_once(compose, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    with pytest.raises(ConfigError, match="format=nvfp4_a8: must be one of bf16, .* with device=cuda"):
+        preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_a8_all"))
+    preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_a8_all", "device.kernels=reference"))
+    preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_all"))
 
 
 def test_greedy_text_is_the_same_for_every_K(job):

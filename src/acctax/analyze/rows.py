@@ -106,7 +106,10 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     by_round = resample(len(record.reference.rounds), resamples, rng)
     scored = [its for its, text in zip(record.same_context, record.reference.prompts) if not text.looped]
     same = same_context.figures(scored, K, by_prompt, record.looks)
-    named: Named = same | {"bytes/bandwidth_GBs": bandwidth / 1e9, "behaviour/prompts": len(pairs)}
+    named: Named = same | {
+        "bytes/bandwidth_GBs": bandwidth / 1e9, "bytes/peak_MB": record.memory_peak / 1e6,
+        "behaviour/prompts": len(pairs),
+    }  # fmt: skip
     corners = []
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
         acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
@@ -162,6 +165,8 @@ def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
     tok_s = tau / timing.C
     seconds = sum(prompt.seconds for prompt in arm.prompts)
     tokens = sum(len(prompt.tokens) for prompt in arm.prompts)
+    joules = [prompt.joules for prompt in arm.prompts]
+    energy = {} if None in joules else {"speed/J_per_token": sum(joules) / tokens}
     typical_cycle = np.median([prompt.seconds / len(prompt.committed) for prompt in arm.prompts])
     return {
         "speed/tok_s": tok_s,
@@ -170,7 +175,7 @@ def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
         "speed/end_to_end_tok_s": tokens / seconds,
         # end-to-end tok/s over τ/C, by the typical prompt: a stall that hits one says nothing of the others
         "speed/agreement": timing.C[0] / typical_cycle,
-    }
+    } | energy
 
 
 def _bytes(arm: Arm, timing: Timing) -> Named:

@@ -32,7 +32,10 @@ class Generation:
         self.generator = torch.Generator()
 
     def begin(self, prompt: list[int], seed: int, max_new_tokens: int) -> Tensor | None:
-        """Read the prompt; the features that the source got. `seed` is the prompt's own, whatever K and other prompts are."""
+        """Read the prompt; returns the features that the source got.
+
+        `seed` is the prompt's own: it depends neither on K nor on other prompts.
+        """
         self.generator.manual_seed(seed)
         self.text = list(prompt)
         self.end = min(len(prompt) + max_new_tokens, self.cache.capacity)

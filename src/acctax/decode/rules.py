@@ -11,7 +11,6 @@ from acctax.decode.acceptance import accept_greedy, accept_sampled, uniforms
 from acctax.decode.sampling import law
 from acctax.draft.source import Draft
 
-
 GREEDY = Decoding("greedy", temperature=0.0, top_k=0, top_p=1.0)
 
 

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from time import perf_counter
 
 from acctax.decode.cycle import Cycle
 from acctax.measure.arms import Arm
@@ -31,7 +30,7 @@ def clock(
             for arm_clock in clocks:
                 arm_clock.begin(prompts[r % len(prompts)], seed + r, cycles)
             with _undisturbed():
-                bandwidth.append(read_bandwidth())
+                bandwidth.append(read_bandwidth(arms[0].target.device))
                 for arm_clock in clocks:
                     arm_clock.warm_up()
                 _interleave([step for arm_clock in clocks for step in arm_clock.steps()], cycles)
@@ -90,13 +89,7 @@ class _ArmClock:
         self.rounds.append(Round(T, D if self.K else 0.0, C, median(self.ar_steps)))
 
     def _pass(self, rows: int) -> None:
-        cache = self.plain.cache
-        length = cache.length
-        tokens = self.plain.text[-1:] * rows  # which tokens they are costs nothing
-        start = perf_counter()
-        self.arm.target.forward(tokens, cache)
-        self.passes[rows].append(perf_counter() - start)
-        cache.roll_back(length)
+        self.passes[rows].append(self.plain.pass_seconds(rows))
 
     def _ar_step(self) -> None:
         self.ar_steps.append(self.plain.cycle(0).seconds)

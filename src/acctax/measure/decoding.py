@@ -6,6 +6,7 @@ from acctax.decode.cycle import Generation
 from acctax.decode.rules import Forced
 from acctax.measure import lossless
 from acctax.measure.behaviour import looped
+from acctax.measure.gauges import joules
 from acctax.measure.workload import Prompt
 from acctax.progress import Progress
 from acctax.record import Lossless, PromptRecord
@@ -42,9 +43,11 @@ def decode_all(
 
 
 def _decode(generation: Generation, prompt: Prompt, prompt_tokens: int, K: int) -> PromptRecord:
-    cycles = []
+    cycles, drawn = [], joules(generation.target.device)
     while not generation.finished:
         cycles.append(generation.cycle(K))
+    if drawn is not None:
+        drawn = joules(generation.target.device) - drawn
     tokens = generation.text[prompt_tokens:]
     return PromptRecord(
         prompt_id=prompt.id,
@@ -57,4 +60,5 @@ def _decode(generation: Generation, prompt: Prompt, prompt_tokens: int, K: int) 
         capped=generation.capped,
         looped=looped(tokens) and not isinstance(generation.rule, Forced),  # forced text is nobody's fault
         seconds=sum(cycle.seconds for cycle in cycles),
+        joules=drawn,
     )

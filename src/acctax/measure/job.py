@@ -13,10 +13,12 @@ from acctax.measure import looks, same_context
 from acctax.measure.arms import Arm, build_arm, setting_of
 from acctax.measure.clock import clock
 from acctax.measure.decoding import decode_all
+from acctax.measure.gauges import forget_memory_peak, memory_peak
 from acctax.measure.workload import Prompt, load, render
 from acctax.models.checkpoint import Checkpoint, open_checkpoint
+from acctax.ops.toolchain import BuildError
 from acctax.progress import Progress
-from acctax.quant import recipes
+from acctax.quant import panels, recipes
 from acctax.record import Arm as ArmRecord
 from acctax.record import Lossless, PromptRecord, Record, Round, Scored
 
@@ -28,17 +30,35 @@ def preflight(cell: Cell) -> None:
     """Everything that can be known before a weight is packed. Raises ConfigError."""
     checkpoint = open_checkpoint(cell.target)
     recipes.assign(cell.target_quant, checkpoint.config.linears())
+    _check_kernels(cell)
     checkpoint.check_files()
     prompts = prompts_of(cell, checkpoint)
     capacity = capacity_of(cell, checkpoint, prompts)
     cell.draft_source.check(setting_of(cell, checkpoint, capacity))
 
 
+def _check_kernels(cell: Cell) -> None:
+    if cell.device.name == "cuda" and cell.device.kernels == "native":
+        for rule in (*cell.target_quant.rules, *(cell.drafter_quant.rules if cell.drafter_quant else ())):
+            if rule.format not in panels.FORMATS:
+                ready = ", ".join(sorted(panels.FORMATS))
+                allowed = f"must be one of {ready} with device=cuda, or device.kernels=reference"
+                raise ConfigError("format", rule.format, allowed)
+
+
 def set_up(cell: Cell) -> dict[str, str]:
     """Bring in the kernels and threads that a cell asks for; says which they are, for the record."""
     torch.set_num_threads(cell.device.threads or DEFAULT_THREADS)
-    ops.load(cell.device.kernels)
-    return {"kernels": ops.backend(), "threads": str(torch.get_num_threads())}
+    threads = {"threads": str(torch.get_num_threads())}
+    if cell.device.name == "cpu":
+        ops.load(cell.device.kernels)
+        return threads | {"kernels": ops.backend()}
+    if cell.device.kernels == "native":
+        try:
+            ops.load_cuda()
+        except (BuildError, OSError) as error:
+            raise ConfigError("device", "cuda", f"needs its kernels, or device.kernels=reference ({error})") from error
+    return threads | {"kernels": ops.backend("cuda"), "hardware": environment.gpu()}
 
 
 def measure(cell: Cell, progress: Progress, wanted: Callable[[Record], Collection[str]] = lambda record: ()) -> Record:
@@ -69,6 +89,7 @@ class _Job:
     def __init__(self, cell: Cell, progress: Progress):
         self.cell, self.progress = cell, progress
         self.runs_on = set_up(cell)
+        forget_memory_peak(cell.device.name)
         checkpoint = open_checkpoint(cell.target)
         self.prompts = prompts_of(cell, checkpoint)
         capacity = capacity_of(cell, checkpoint, self.prompts)
@@ -135,6 +156,7 @@ class _Job:
             same_context=list(self.scored),
             losslessness=list(self.losslessness),
             looks=looks,
+            memory_peak=memory_peak(cell.device.name),
         )
 
 

@@ -41,8 +41,9 @@ def score(
 
 @torch.inference_mode()
 def _score(arms: Sequence[Arm], prompt: list[int], written: PromptRecord, K: int, decoding: Decoding) -> Scored:
-    text, answer = prompt + written.tokens, torch.tensor(written.tokens)
+    text = prompt + written.tokens
     logits, features = zip(*(read(arm, text, len(prompt)) for arm in arms))
+    answer = torch.tensor(written.tokens, device=logits[0].device)
     r, c = (each.log_softmax(dim=-1) for each in logits)
     of_text = [float(each.gather(1, answer[:, None]).sum()) for each in (r, c)]
     along = [follow(arm, text, len(prompt), its, [logits[0], own], K, decoding)
@@ -77,7 +78,7 @@ def follow(
     overlap, alive = torch.zeros(2, chains, K).unbind()
     for t in range(chains):
         reached = 1.0  # the chance that all drafts before are accepted
-        for i, (token, q) in enumerate(_laws(next(drafts), p.shape[1])):
+        for i, (token, q) in enumerate(_laws(next(drafts), p.shape[1], p.device)):
             shared, x = torch.minimum(p[t + i], q), answer[t + i]
             overlap[t, i] = shared.sum()
             if greedy:
@@ -89,10 +90,16 @@ def follow(
     return overlap, alive
 
 
-def _laws(draft: Draft, vocab: int) -> Iterator[tuple[int, Tensor]]:
+def _laws(draft: Draft, vocab: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
     """Each drafted token and the law [vocab] it was drawn from, one-hot where it was simply said."""
     for i, token in enumerate(draft.tokens):
-        yield token, torch.zeros(vocab).index_fill(0, torch.tensor(token), 1.0) if draft.q is None else draft.q[i]
+        yield token, _one_hot(token, vocab, device) if draft.q is None else draft.q[i]
+
+
+def _one_hot(token: int, vocab: int, device: torch.device) -> Tensor:
+    law = torch.zeros(vocab, device=device)
+    law[token] = 1.0
+    return law
 
 
 def read(arm: Arm, text: list[int], start: int) -> tuple[Tensor, Tensor | None]:

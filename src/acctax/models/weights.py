@@ -12,8 +12,9 @@ from acctax.errors import ConfigError
 from acctax.models.checkpoint import Checkpoint
 from acctax.quant import recipes, registry
 from acctax.quant.packed import PackedWeight
+from acctax.quant.runnable import runnable
 from acctax.quant.stack import stack
-from acctax.quant.tiles import TiledWeight, runnable
+from acctax.quant.tiled import TiledWeight
 
 STORED = {torch.bfloat16: "bf16", torch.float32: "fp32"}  # the format of what no rule names
 
@@ -120,7 +121,7 @@ class _Reader:
         biases = [self.tensor(f"{name}.bias").to(self.device, torch.float32) if bias else None for name in names]
         rules = [self.rules[name] or Rule(name, STORED[self.dtype]) for name in names]
         stored = ((name, rule.format, rule.group) for name, rule in zip(names, rules))
-        key = (self.device, ops.backend() == "reference", *stored)
+        key = (self.device, ops.backend(self.device) == "reference", *stored)
         linear = self.checkpoint.packed.get(key)
         if linear is None:
             linear = self.checkpoint.packed[key] = pack(names, [m.to(self.device) for m in matrices], biases, rules)
@@ -151,4 +152,4 @@ def _joined(modules: tuple[str, ...], parts: list[PackedWeight], biases: list[Te
     whole = stack(parts) if len(parts) > 1 else None
     if whole is not None:
         parts, biases = [whole], [None if biases[0] is None else torch.cat(biases)]
-    return Linear([runnable(part) for part in parts], biases, stored)
+    return Linear([runnable(part, part.codes.device) for part in parts], biases, stored)

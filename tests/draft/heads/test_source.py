@@ -6,8 +6,9 @@ import torch
 from acctax import ops
 from acctax.config import AS_LOADED, Decoding, HubTarget, RandomLlamaTarget
 from acctax.decode.cycle import Generation
-from acctax.decode.rules import Greedy, Sampled
+from acctax.decode.rules import Forced, Greedy, Sampled
 from acctax.decode.sampling import law
+from acctax.decode.static import StaticGeneration
 from acctax.draft.fallback import FallbackSource
 from acctax.draft.heads.checkpoint import open_head
 from acctax.draft.heads.head import Head
@@ -15,6 +16,7 @@ from acctax.draft.heads.source import HeadSource
 from acctax.draft.ngram import NgramSource
 from acctax.draft.none import NoSource
 from acctax.draft.source import Draft
+from acctax.draft.synthetic import SyntheticSource, drawn
 from acctax.models.checkpoint import open_checkpoint
 from acctax.models.decoder import Decoder
 from acctax.quant import recipes
@@ -74,6 +76,29 @@ def test_greedy_output_is_plain_decodings_output(target, source_of, plain, name)
             generation, cycles = generate(target[0], source, K)
             assert generation.text == plain
             assert cycles[0].drafted == K
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("rule", [Greedy(), Sampled(Decoding("sample", 0.8, 0, 1.0))], ids=["greedy", "drawn"])
+def test_the_static_cycle_writes_the_same_text(target, source_of, name, rule):
+    """As a GPU replays it: token for token, cycle for cycle, whatever K does, after an n-gram's drafts and after none."""
+    makers = {
+        "alone": lambda: source_of(name),
+        "after an n-gram": lambda: FallbackSource(NgramSource(1, 2, "latest"), source_of(name)),
+        "imitated": lambda: SyntheticSource(drawn([0.8] * 6), source_of(name), VOCAB),
+    }
+    widths = (4, lambda i: (3, 0, 1, 6)[i % 4], 3)
+    for (how, make), K, prompt in zip(makers.items(), widths, (PROMPT, PROMPT, PROMPT[:1])):
+        its_rule = Forced(rule) if how == "imitated" else rule
+        made = []
+        for cycle_class, most in ((Generation, ()), (StaticGeneration, ((), 6))):
+            generation = cycle_class(target[0], make(), its_rule, *most)
+            generation.begin(prompt, 3, 40)
+            cycles = []
+            while not generation.finished:
+                cycles.append(generation.cycle(K if isinstance(K, int) else K(len(cycles))))
+            made.append((generation.text, [(cycle.drafted, cycle.accepted, cycle.committed) for cycle in cycles]))
+        assert made[0] == made[1], how
 
 
 class Oracle(HeadSource):

@@ -49,7 +49,7 @@ class Head:
         self, tokens: Sequence[int] | Tensor, state: Tensor, cache: KVCache, position: Tensor | None = None,
         row: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """tokens [M], state [M, hidden] before each → of one row: logits [1, draft_vocab] in float32, state [1, hidden].
+        """tokens [M], state [M, hidden] before each → of one row: logits [1, draft_vocab] in f32, state [1, hidden].
 
         row: int64 [1], None: the last. The cache grows by M rows; position as in `Decoder.forward`.
         """

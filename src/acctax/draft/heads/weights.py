@@ -36,7 +36,7 @@ _loaded: WeakValueDictionary[tuple, HeadWeights] = WeakValueDictionary()  # both
 
 def load_weights(head: HeadCheckpoint, recipe: Recipe, dtype: torch.dtype, device: str) -> HeadWeights:
     """Raises ConfigError for a recipe that does not fit and for a parameter that was never filled."""
-    key = (fingerprint(head.files.folder), head.target, recipe, dtype, device, ops.backend())
+    key = (fingerprint(head.files.folder), head.target, recipe, dtype, device, ops.backend(device))
     weights = _loaded.get(key)
     if weights is None:
         weights = _loaded[key] = _Reader(head, recipe, dtype, device).weights()
@@ -102,7 +102,8 @@ class _Reader:
         norm = self.head.tensor(parameter)
         if norm is None:
             return None
-        return (self._in_pairs(norm[None])[0] if in_pairs else norm).to(self.device, torch.float32) + self.block.norm_offset
+        norm = self._in_pairs(norm[None])[0] if in_pairs else norm
+        return norm.to(self.device, torch.float32) + self.block.norm_offset
 
     def _plain(self, *names: str) -> Linear:
         tensors = [[self.head.tensor(name + suffix) for name in names] for suffix in ("", ".bias")]
