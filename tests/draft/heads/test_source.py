@@ -81,7 +81,7 @@ def test_greedy_output_is_plain_decodings_output(target, source_of, plain, name)
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_the_static_cycle_writes_the_same_text(target, source_of, name, temperature):
-    """As a GPU replays it: token for token, cycle for cycle, whatever K does, after an n-gram's drafts and after none."""
+    """As a GPU replays it: token for token and cycle for cycle, after an n-gram's drafts and after none."""
     rule = Sampled(Decoding("sample", temperature, 0, 1.0)) if temperature else Greedy()
     makers = {
         "alone": lambda: source_of(name),
