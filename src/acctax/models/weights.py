@@ -12,8 +12,9 @@ from acctax.errors import ConfigError
 from acctax.models.checkpoint import Checkpoint
 from acctax.quant import recipes, registry
 from acctax.quant.packed import PackedWeight
+from acctax.quant.runnable import runnable
 from acctax.quant.stack import stack
-from acctax.quant.tiles import TiledWeight, runnable
+from acctax.quant.tiled import TiledWeight
 
 STORED = {torch.bfloat16: "bf16", torch.float32: "fp32"}  # the format of what no rule names
 
