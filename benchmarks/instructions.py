@@ -75,7 +75,7 @@ def disassembled(arch: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         cubin = f"{folder}/linear.cubin"
         source = str(kernels_dir() / "cuda" / "linear.cu")
-        run([find_nvcc(), "-std=c++17", "-O3", f"-arch=sm_{arch}", "-cubin", source, "-o", cubin])
+        run([find_nvcc(), "-std=c++17", "-O3", "-fmad=false", f"-arch=sm_{arch}", "-cubin", source, "-o", cubin])
         return subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
 
 

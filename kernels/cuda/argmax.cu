@@ -31,16 +31,22 @@ argmax_kernel(ArgMax a, const int64_t* drafts, int64_t* out, unsigned* counter) 
         slices[slice] = best;
     }
     if (!last_to_arrive(a.counters + m, a.slices)) return;
-    if (thread == 0) {
+    if (thread < 32) {
         best = 0;
-        for (int s = 0; s < a.slices; s++) take(__ldcg(slices + s));
-        a.found[m] = 0xffffffff - (uint32_t)best;
+        for (int s = thread; s < a.slices; s += 32) take(__ldcg(slices + s));
+        for (int distance = 16; distance; distance /= 2) take(__shfl_xor_sync(whole_warp, best, distance));
+        if (thread == 0) a.found[m] = 0xffffffff - (uint32_t)best;
     }
-    if (!drafts || !last_to_arrive(counter, a.M) || thread) return;
-    int n = 0;
-    while (n < a.M - 1 && drafts[n] == __ldcg((const long long*)a.found + n)) n++;
-    out[0] = n;
-    for (int i = 0; i < a.M; i++) out[1 + i] = i < n ? drafts[i] : i == n ? __ldcg((const long long*)a.found + n) : -1;
+    if (!drafts || !last_to_arrive(counter, a.M)) return;
+    __shared__ int rejected;
+    if (thread == 0) rejected = a.M - 1;
+    __syncthreads();
+    const long long* found = (const long long*)a.found;
+    if (thread < a.M - 1 && drafts[thread] != __ldcg(found + thread)) atomicMin(&rejected, thread);
+    __syncthreads();
+    const int n = rejected;
+    if (thread == 0) out[0] = n;
+    if (thread < a.M) out[1 + thread] = thread < n ? drafts[thread] : thread == n ? __ldcg(found + n) : -1;
 }
 
 }  // namespace acctax

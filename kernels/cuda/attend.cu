@@ -36,9 +36,16 @@ __device__ inline Place place(const Attend& a) {
     return p;
 }
 
-// One head, by one warp: normed if there is a norm, its pairs (i, i + D/2) turned by the angles of `position`.
-template <class Y>
-__device__ inline void rotate(const Attend& a, const bf16* x, const float* norm, int position, Y* y) {
+// Keys stand in blocks of 16 positions and in words of two elements: where the words of this one start, 16 apart.
+__device__ inline uint32_t* key_at(const Attend& a, int kv_head, int position) {
+    const size_t blocks = (a.max_len + 15) / 16, block = kv_head * blocks + position / 16;
+    return (uint32_t*)a.k_cache + block * a.D / 2 * 16 + position % 16;
+}
+
+// One head, by one warp: normed if there is a norm, its pairs (i, i + D/2) turned by the angles of `position`. Elements go
+// to `put`.
+template <class Put>
+__device__ inline void rotate(const Attend& a, const bf16* x, const float* norm, int position, const Put& put) {
     const int lane = threadIdx.x % 32, half = a.D / 2;
     float inverse = 1;
     if (norm) {
@@ -50,19 +57,19 @@ __device__ inline void rotate(const Attend& a, const bf16* x, const float* norm,
     for (int i = lane; i < half; i += 32) {
         float p = load(x + i), q = load(x + half + i);
         if (norm) p *= inverse * norm[i], q *= inverse * norm[half + i];
-        store(y + i, p * cos[i] - q * sin[i]);
-        store(y + half + i, q * cos[i] + p * sin[i]);
+        put(i, p * cos[i] - q * sin[i]);
+        put(half + i, q * cos[i] + p * sin[i]);
     }
 }
 
 // The new rows within this block's span, to the caches.
 __device__ inline void append(const Attend& a, const Place& p, int begin, int end) {
     const int width = (a.H + 2 * a.Hkv) * a.D, lane = threadIdx.x % 32;
-    const size_t cached = (size_t)(a.max_len + 15) / 16 * 16;
     for (int at = max(begin, p.position) + threadIdx.x / 32; at < min(end, p.position + a.M); at += attend_warps) {
         const bf16* k = (const bf16*)a.qkv + (size_t)(at - p.position) * width + (a.H + p.kv_head) * a.D;
         const bf16* v = k + a.Hkv * a.D;
-        rotate(a, k, a.k_norm, at, (bf16*)a.k_cache + (p.kv_head * cached + at) * a.D);
+        bf16* key = (bf16*)key_at(a, p.kv_head, at);
+        rotate(a, k, a.k_norm, at, [&](int i, float value) { key[i / 2 * 32 + i % 2] = to_bf16(value); });
         bf16* to = (bf16*)a.v_cache + ((size_t)p.kv_head * a.max_len + at) * a.D;
         for (int i = lane; i < a.D; i += 32) to[i] = v[i];
     }
@@ -115,7 +122,7 @@ static __global__ void __launch_bounds__(attend_threads) attend_kernel(Attend a)
     for (int r = warp; r < p.queries; r += attend_warps) {
         const int query = p.first_query + r, m = query / p.heads, head = p.kv_head * p.heads + query % p.heads;
         const bf16* q = (const bf16*)a.qkv + ((size_t)m * (a.H + 2 * a.Hkv) + head) * a.D;
-        rotate(a, q, a.q_norm, p.position + m, shared + r * a.D);
+        rotate(a, q, a.q_norm, p.position + m, [&](int i, float value) { shared[r * a.D + i] = value; });
     }
     append(a, p, begin, begin + attend_span);
     __syncthreads();
@@ -124,12 +131,14 @@ static __global__ void __launch_bounds__(attend_threads) attend_kernel(Attend a)
     const int at = begin + thread;
     float score[attend_queries] = {};
     if (at < end) {
-        const size_t cached = (size_t)(a.max_len + 15) / 16 * 16;
-        const bf16* key = (const bf16*)a.k_cache + (p.kv_head * cached + at) * a.D;
+        const uint32_t* key = key_at(a, p.kv_head, at);  // a warp's lanes read neighbours
         for (int i = 0; i < a.D; i += 8) {
-            const uint4 word = *(const uint4*)(key + i);
-            const float k[8] = {first_of(word.x), second_of(word.x), first_of(word.y), second_of(word.y),
-                                first_of(word.z), second_of(word.z), first_of(word.w), second_of(word.w)};
+            float k[8];
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                const uint32_t word = key[(i / 2 + w) * 16];
+                k[2 * w] = first_of(word), k[2 * w + 1] = second_of(word);
+            }
 #pragma unroll
             for (int r = 0; r < attend_queries; r++) {
                 if (r >= p.queries) break;

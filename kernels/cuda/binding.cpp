@@ -57,8 +57,9 @@ struct Place {
     explicit Place(const Tensor& t) {
         TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(t.get(), &type));
         TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(t.get(), &index));
-        if (aoti_torch_get_current_cuda_stream && type == aoti_torch_device_type_cuda())
-            TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index, &stream));
+        if (type != aoti_torch_device_type_cuda()) return;
+        STD_TORCH_CHECK(aoti_torch_get_current_cuda_stream, "acctax: this torch knows no CUDA stream");
+        TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index, &stream));
     }
 
     Tensor empty(int32_t dtype, int64_t rows, int64_t columns) const {
@@ -203,8 +204,8 @@ Tensor tiled_linear(Tensor x, Tensor codes, Optional scales, Optional row_scales
 Tensor attend_from(const Tensor& qkv, const Optional& q_norm, const Optional& k_norm, double eps, const Tensor& cos,
                    const Tensor& sin, Tensor& k_cache, Tensor& v_cache, int64_t position, const int* moved, double scale,
                    int64_t window) {
-    STD_TORCH_CHECK(qkv.dim() == 2 && k_cache.dim() == 5 && v_cache.dim() == 3 && k_cache.size(2) == 1,
-                    "attend: needs [M, (H+2*Hkv)*D] and caches [Hkv, blocks, 1, 16, D] and [Hkv, max_len, D]");
+    STD_TORCH_CHECK(qkv.dim() == 2 && k_cache.dim() == 5 && v_cache.dim() == 3 && k_cache.size(4) == 2,
+                    "attend: needs [M, (H+2*Hkv)*D] and caches [Hkv, blocks, D/2, 16, 2] and [Hkv, max_len, D]");
     const int64_t M = qkv.size(0), width = qkv.size(1), Hkv = v_cache.size(0), max_len = v_cache.size(1), D = v_cache.size(2);
     STD_TORCH_CHECK(D > 0 && Hkv > 0, "attend: caches of ", Hkv, " key heads of ", D, " hold nothing");
     STD_TORCH_CHECK(D % 8 == 0 && D <= 256, "attend: heads of ", D, " elements; needs a multiple of 8, at most 256");
@@ -253,9 +254,9 @@ Tensor attend_at(Tensor qkv, Optional q_norm, Optional k_norm, double eps, Tenso
 
 // Blocks that share a row of the vocabulary.
 int slices_of(int64_t vocab) {
-    constexpr int64_t elements = 4096, most = 64;
+    constexpr int64_t elements = 4096;
     const int64_t wanted = (vocab + elements - 1) / elements;
-    return (int)(wanted < most ? wanted : most);
+    return (int)(wanted < most_slices ? wanted : most_slices);
 }
 
 void check_logits(const Tensor& logits, const char* op) {
@@ -302,13 +303,15 @@ struct Shaped {
 };
 
 Tensor law(Tensor logits, double temperature, int64_t top_k, double top_p) {
+    const bool one = logits.dim() == 1;
+    if (one) logits = torch::stable::unsqueeze(logits, 0);
     check_logits(logits, "law");
     const Place place(logits);
     Shaped shaped(logits, temperature, top_k, top_p, place);
     Tensor p = place.empty(aoti_torch_dtype_float32(), logits.size(0), logits.size(1));
     shaped.a.p = (float*)p.mutable_data_ptr();
     if (shaped.a.M) launched(acctax_cuda_law_write(&shaped.a, place.stream), "law");
-    return p;
+    return one ? torch::stable::squeeze(p, 0) : p;
 }
 
 Tensor verify(Tensor logits, Optional q, Tensor drafts, Tensor u, double temperature, int64_t top_k, double top_p) {

@@ -13,6 +13,7 @@ namespace acctax {
 enum class Format : int { bf16, fp8, int8, int4, nvfp4, mxfp4, nf4, unknown };
 
 constexpr int max_rows = 16;    // of x in one launch
+constexpr int most_slices = 64; // of a row of logits, a block each
 constexpr int panel_width = 64; // output features that a block computes side by side
 
 // Weights along K in 16 bytes of four lanes: what a step of the product takes.
@@ -64,7 +65,7 @@ struct Attend {
     const void* qkv;           // [M, (H + 2 Hkv) D] bf16
     const float *q_norm, *k_norm;  // [D] or null
     const float *cos, *sin;    // [max_len, D/2]
-    void* k_cache;             // [Hkv, rows, D] bf16, rows: max_len in whole blocks of 16
+    void* k_cache;             // [Hkv, max_len in whole blocks of 16, D/2 words, 16, 2] bf16
     void* v_cache;             // [Hkv, max_len, D] bf16
     float* partial;            // scratch: attend_scratch floats
     unsigned* counters;        // [Hkv * groups of queries], 0 before and after

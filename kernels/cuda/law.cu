@@ -117,11 +117,14 @@ static __global__ void __launch_bounds__(law_threads) law_kernel(Law a) {
     if (thread == 0) slices[slice] = make_float2(largest, sum);
     if (!last_to_arrive(a.counters + m, a.slices)) return;
 
+    __shared__ float2 slice_parts[most_slices];
+    if (thread < a.slices) slice_parts[thread] = __ldcg(slices + thread);
+    __syncthreads();
     largest = -INFINITY;
-    for (int s = 0; s < a.slices; s++) largest = fmaxf(largest, __ldcg(slices + s).x);
+    for (int s = 0; s < a.slices; s++) largest = fmaxf(largest, slice_parts[s].x);
     float total = 0, least = -INFINITY;
     for (int s = 0; s < a.slices; s++) {
-        const float2 part = __ldcg(slices + s);
+        const float2 part = slice_parts[s];
         if (part.y > 0 || part.y != part.y) total += part.y * weight(part.x, largest, a.temperature);
     }
     const Row whole{row.logits, a.vocab, largest, a.temperature};

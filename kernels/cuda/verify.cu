@@ -63,21 +63,24 @@ static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a)
     if (thread == 0) a.sums[slice] = rest, a.sums[slices + slice] = all;
     if (!last_to_arrive(a.counter, slices)) return;
 
+    __shared__ double slice_sums[2 * most_slices];
+    if (thread < 2 * slices) slice_sums[thread] = __ldcg(a.sums + thread);
+    __syncthreads();
     double total = 0;
-    for (int s = 0; s < slices; s++) total += __ldcg(a.sums + s);
+    for (int s = 0; s < slices; s++) total += slice_sums[s];
     const bool fall_back = !(total > 0);
-    const double* sums = a.sums + (fall_back ? slices : 0);
+    const double* sums = slice_sums + (fall_back ? slices : 0);
     if (fall_back) {
         total = 0;
-        for (int s = 0; s < slices; s++) total += __ldcg(sums + s);
+        for (int s = 0; s < slices; s++) total += sums[s];
     }
     auto chosen = [&](int i) { return fall_back ? p(i) : residual(i); };
     const double goal = a.u[K] * total;
     double before = 0;
     int s = 0, last = 0;  // the slice that reaches the goal; the last one that holds anything
     for (int i = 0; i < slices; i++)
-        if (__ldcg(sums + i) > 0) last = i;
-    while (s < last && before + __ldcg(sums + s) < goal) before += __ldcg(sums + s++);
+        if (sums[i] > 0) last = i;
+    while (s < last && before + sums[s] < goal) before += sums[s++];
     running_sums(bounds(s), bounds(s + 1), chosen, running, from, to);
 
     double sum = before + (thread ? running[thread - 1] : 0);

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from acctax.quant.packed import PackedWeight
-from acctax.quant.tiles import runnable
+from acctax.quant.runnable import runnable
 
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 NF4 = torch.tensor([

@@ -14,7 +14,9 @@ from acctax.paths import kernels_dir
 ARCHITECTURES = ("80", "90a", "100a", "120a")
 
 _PLACES = (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda")
-_FLAGS = ["-std=c++17", "-O3", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
+# -fmad=false: a multiplication and an addition are fused where the source says so, so that no two instances of a kernel
+# round differently
+_FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
 _BINDING_FLAGS = ["-std=c++20", "-O2", "-fPIC", "-w"]
 
 

@@ -17,6 +17,7 @@ from acctax.ops.toolchain import BuildError
 _library: ctypes.CDLL | None = None  # the compiled kernels, from the first "native" on
 _no_library: str | None = None  # why there are none, said once
 _covers: torch.library.Library | None = None  # holds the reference in front of loaded kernels
+_cuda = False  # whether the CUDA kernels are loaded
 _isa: str | None = None  # the instruction set in use; None: the reference serves
 
 
@@ -43,12 +44,20 @@ def load(kernels: str = "native", isa: str = "") -> None:
 
 def load_cuda() -> None:
     """Brings in the CUDA kernels, for tensors on a GPU; builds them on first use. Raises BuildError, OSError."""
+    global _cuda
     torch.ops.load_library(str(build_cuda()))
+    _cuda = True
+    if torch.cuda.is_available():
+        # the first call makes what kernels count each other with: never while a graph is captured
+        torch.ops.acctax.argmax(torch.zeros(1, 1, device="cuda"))
+        torch.cuda.synchronize()
 
 
-def backend() -> str:
-    """What runs the ops on the CPU: "reference", or "native " and an instruction set as in `load`."""
-    return f"native {_isa}" if _isa else "reference"
+def backend(device: str = "cpu") -> str:
+    """What runs the ops on "cpu" or "cuda": "reference", or "native " and an instruction set, as in `load` or sm_90."""
+    if device == "cuda" and _cuda:
+        return "native sm_{}{}".format(*torch.cuda.get_device_capability())
+    return f"native {_isa}" if _isa and device == "cpu" else "reference"
 
 
 def _native_library() -> ctypes.CDLL | None:

@@ -74,7 +74,7 @@ def linear(
     if activation:
         x = _gated(x, activation)
     weight = unpack(codes, scales, global_scale, format, group, x.shape[1])
-    y = torch.empty(len(x), len(weight))
+    y = x.new_empty(len(x), len(weight), dtype=torch.float32)
     for m, row in enumerate(_activations[format](x.float())):
         y[m] = torch.mv(weight, row.clone())  # a copy: BLAS sums differently at another alignment
     if bias is not None:
@@ -120,13 +120,13 @@ def attend(
         _rotated(_head_normed(t.float().reshape(M, -1, D), norm, eps), cos[rows, None], sin[rows, None])
         for t, norm in ((q, q_norm), (k, k_norm))
     )  # [M, H, D], [M, Hkv, D] f32
-    positions = torch.arange(position, position + M)
+    positions = torch.arange(position, position + M, device=qkv.device)
     by_word = new_k.to(k_cache.dtype).unflatten(2, (k_cache.shape[2], -1))  # [M, Hkv, words, D / words]
     k_cache[:, positions // 16, :, positions % 16] = by_word
     v_cache[:, rows] = v.reshape(M, Hkv, D).transpose(0, 1)
 
     all_keys = k_cache.transpose(2, 3).flatten(3).flatten(1, 2)  # [Hkv, 16 · blocks, D]
-    out = torch.empty(M, q.shape[1] * D, dtype=v.dtype)
+    out = v.new_empty(M, q.shape[1] * D)
     for m in range(M):
         end = position + m + 1
         seen = slice(max(0, end - window) if window else 0, end)

@@ -47,17 +47,16 @@ def verify(
         token = best[n]
     else:
         p = law(logits, temperature, top_k, top_p)
-        rows = torch.arange(K)
-        proposed = torch.ones(K) if q is None else q[rows, drafts]
+        rows = torch.arange(K, device=logits.device)
+        proposed = logits.new_ones(K) if q is None else q[rows, drafts]
         n = _prefix((proposed > 0) & (u[:K] * proposed < p[rows, drafts]))
         rest = p[n]
         if n < K and q is not None:
             rest = (p[n] - q[n]).clamp_min(0)
         elif n < K:
             rest = p[n].index_fill(0, drafts[n], 0)
-        token = torch.tensor(pick(rest if rest.sum() > 0 else p[n], float(u[K])))
-    unused = torch.full((K - n,), -1)
-    return torch.cat([torch.tensor([n]), drafts[:n], token[None], unused])
+        token = drafts.new_tensor(pick(rest if rest.sum() > 0 else p[n], float(u[K])))
+    return torch.cat([drafts.new_tensor([n]), drafts[:n], token[None], drafts.new_full((K - n,), -1)])
 
 
 def _prefix(kept: Tensor) -> int:

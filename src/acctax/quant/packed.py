@@ -1,7 +1,8 @@
 """A weight matrix as it is stored: packed codes and their scales."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from acctax import ops
@@ -22,6 +23,11 @@ class PackedWeight:
     def nbytes(self) -> int:
         """Stored bytes, scales included."""
         return sum(part.nbytes for part in (self.codes, self.scales, self.global_scale) if part is not None)
+
+    def to(self, device: torch.device | str) -> "PackedWeight":
+        """The same on a device."""
+        parts = {name: getattr(self, name) for name in ("codes", "scales", "global_scale")}
+        return replace(self, **{name: part.to(device) for name, part in parts.items() if part is not None})
 
     def unpack(self) -> Tensor:
         """The values the codes stand for, f32 [N, K]."""

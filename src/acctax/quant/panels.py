@@ -17,10 +17,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from acctax.quant.packed import PackedWeight
-from acctax.quant.tiles import TiledWeight
+from acctax.quant.tiled import TiledWeight
 
 WIDTH = 64
 _STEP = {"bf16": 16, "fp8": 32, "int8": 32, "int4": 64, "nvfp4": 64, "mxfp4": 64, "nf4": 64}
+FORMATS = tuple(_STEP)  # that CUDA kernels read
 
 # Where the bits of a 4-bit code stand in a word, lowest first: [pair][half], the half being the pair's first or second.
 _E2M1_BITS = [[(6, 7, 8, 15)], [(3, 4, 5, 12)], [(0, 1, 2, 9)], [(10, 13, 14, 11)]]

@@ -15,51 +15,16 @@ k, k + 1 into the halves of the word:
 N is filled up to whole tiles, K to whole words, with zeros; not a byte is added where they are whole.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from acctax import memory, ops
+from acctax import memory
 from acctax.quant import registry
 from acctax.quant.packed import PackedWeight
+from acctax.quant.tiled import TiledWeight
 
 WIDTH = 32
-
-
-@dataclass(frozen=True, slots=True)
-class TiledWeight:
-    """A weight [N, K] as the kernels read it. row_scales [tiles · 32] multiply whole features."""
-
-    format: str
-    shape: tuple[int, int]
-    codes: Tensor  # int32 [tiles, words, 32]
-    scales: Tensor | None  # uint8 [tiles, spans, 32 · bytes of a scale]
-    row_scales: Tensor | None
-    group: int
-
-    def linear(
-        self,
-        x: Tensor,
-        bias: Tensor | None = None,
-        residual: Tensor | None = None,
-        float_out: bool = False,
-        norm: Tensor | None = None,
-        eps: float = 0.0,
-        activation: str = "",
-    ) -> Tensor:
-        """x [M, K] → [M, N], as `PackedWeight.linear`. A row of the result is the same, bit for bit, for every M."""
-        return ops.tiled_linear(  # by position: names cost the dispatcher a microsecond a call
-            x, self.codes, self.scales, self.row_scales, self.format, self.group, *self.shape,
-            bias, residual, float_out, norm, eps, activation,
-        )  # fmt: skip
-
-
-def runnable(weight: PackedWeight) -> TiledWeight | PackedWeight:
-    """The weight as the ops in charge read it: in tiles where a kernel does, else as it is stored."""
-    tiled = None if ops.backend() == "reference" else tile(weight)
-    return weight if tiled is None else tiled
 
 
 def tile(weight: PackedWeight) -> TiledWeight | None:

@@ -1,11 +1,17 @@
 import pytest
+import torch
 
+from acctax import ops
 from acctax.ops.toolchain import BuildError, compiler
-from tests.ops.cuda.kernels import Shim
+from tests.ops.cuda.kernels import OnDevice, Shim
 
 
-@pytest.fixture(scope="session")
-def loaded_shim() -> Shim:
+@pytest.fixture(scope="session", params=("shim", "cuda") if torch.cuda.is_available() else ("shim",))
+def kernels_once(request: pytest.FixtureRequest) -> Shim | OnDevice:
+    """The CUDA kernels, on the CPU and on the GPU if there is one."""
+    if request.param == "cuda":
+        ops.load_cuda()
+        return OnDevice("cuda")
     try:
         compiler()
     except BuildError as error:
@@ -14,7 +20,7 @@ def loaded_shim() -> Shim:
 
 
 @pytest.fixture(params=(1, 2))
-def shim(loaded_shim: Shim, request: pytest.FixtureRequest) -> Shim:
-    """The CUDA kernels on the CPU, their threads in random order."""
-    loaded_shim.seed(request.param)
-    return loaded_shim
+def kernels(kernels_once: Shim | OnDevice, request: pytest.FixtureRequest) -> Shim | OnDevice:
+    """The CUDA kernels, on the CPU with their threads in two random orders."""
+    kernels_once.seed(request.param)
+    return kernels_once

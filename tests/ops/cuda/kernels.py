@@ -1,10 +1,11 @@
-"""The CUDA kernels' own source on a CPU: torch.ops.acctax_shim has their ops, compiled behind shim.h."""
+"""The CUDA kernels for tests: on a GPU, or their own source on a CPU, as torch.ops.acctax_shim, behind shim.h."""
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from acctax.ops.schema import SCHEMAS
 from acctax.ops.toolchain import TORCH, TORCH_API, TORCH_LIBRARIES, cached, compiler, run, users_flags
@@ -59,3 +60,28 @@ class Shim:
 
     def __getattr__(self, name: str):
         return getattr(torch.ops.acctax_shim, name)
+
+
+class OnDevice:
+    """The ops on another device, for tests whose tensors are on the CPU: what is written there comes back."""
+
+    def __init__(self, device: str):
+        self._device = device
+
+    def seed(self, seed: int) -> None:
+        """A device runs its threads in its own order."""
+
+    def __getattr__(self, name: str):
+        op = getattr(torch.ops.acctax, name).default
+        arguments = op._schema.arguments
+
+        def call(*positional, **named):
+            here = {argument.name: value for argument, value in zip(arguments, positional)} | named
+            there = {key: v.to(self._device, copy=True) if isinstance(v, Tensor) else v for key, v in here.items()}
+            result = op(**there)
+            for argument in arguments:
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    here[argument.name].copy_(there[argument.name])
+            return result.cpu()
+
+        return call

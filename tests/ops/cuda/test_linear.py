@@ -29,10 +29,10 @@ def definitions(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(reference._unpack, name, packed.unpack(name))
 
 
-def linear(shim, x: Tensor, weight: PackedWeight, *after, **named) -> Tensor:
+def linear(kernels, x: Tensor, weight: PackedWeight, *after, **named) -> Tensor:
     w = lay_out(weight)
     assert w is not None
-    return shim.tiled_linear(x, w.codes, w.scales, w.row_scales, w.format, w.group, *w.shape, *after, **named)
+    return kernels.tiled_linear(x, w.codes, w.scales, w.row_scales, w.format, w.group, *w.shape, *after, **named)
 
 
 def relative_error(y: Tensor, exact: Tensor) -> float:
@@ -40,25 +40,25 @@ def relative_error(y: Tensor, exact: Tensor) -> float:
 
 
 @pytest.mark.parametrize(("format", "N", "K", "group"), SHAPES)
-def test_linear_is_the_float64_product_of_the_decoded_weights(shim, random, format, N, K, group):
+def test_linear_is_the_float64_product_of_the_decoded_weights(kernels, random, format, N, K, group):
     w, x = random_packed(format, N, K, group), random(5, K).bfloat16()
-    y = linear(shim, x, w, float_out=True)
+    y = linear(kernels, x, w, float_out=True)
     assert y.shape == (5, N) and y.dtype == torch.float32
     assert relative_error(y, exact(x, w)) < TOLERANCE.get(format, 3e-6)
 
 
 @pytest.mark.parametrize(("format", "group"), [*((format, 64) for format in FORMATS), ("int4", 16), ("int4", 32)])
-def test_a_row_is_bitwise_the_same_for_every_M(shim, random, format, group):
+def test_a_row_is_bitwise_the_same_for_every_M(kernels, random, format, group):
     N, K = 66, 1088 if format in ("bf16", "nvfp4") else 192
     w = random_packed(format, N, K, group)
     x, residual, bias = random(18, K).bfloat16(), random(18, N).bfloat16(), random(N)
-    whole = linear(shim, x, w, bias, residual, True)
+    whole = linear(kernels, x, w, bias, residual, True)
     for M in (1, 2, 5, 16):
-        shim.seed(M)
-        assert torch.equal(linear(shim, x[-M:], w, bias, residual[-M:], True), whole[-M:]), f"M={M}"
+        kernels.seed(M)
+        assert torch.equal(linear(kernels, x[-M:], w, bias, residual[-M:], True), whole[-M:]), f"M={M}"
 
 
-def test_every_code_is_decoded_as_defined(shim):
+def test_every_code_is_decoded_as_defined(kernels):
     byte = torch.arange(256, dtype=torch.uint8)
     ones, one = torch.ones(256), torch.tensor(1.0)
     every_byte, pairs = byte[:, None].repeat(1, 32), byte[:, None].repeat(1, 16)
@@ -75,18 +75,18 @@ def test_every_code_is_decoded_as_defined(shim):
         packed.packed("nf4", 256, 64, byte[:, None].repeat(1, 32).flatten(), ones, None, 64),
     ]  # fmt: skip
     for w in cases:
-        y = linear(shim, torch.eye(w.shape[1]).bfloat16(), w, float_out=True)
+        y = linear(kernels, torch.eye(w.shape[1]).bfloat16(), w, float_out=True)
         close = 2**-8 if w.format == "nf4" else 0
         assert torch.allclose(y.T, w.unpack(), rtol=close, atol=0), w.format
 
 
-def test_mxfp4_holds_blocks_of_very_different_size(shim):
+def test_mxfp4_holds_blocks_of_very_different_size(kernels):
     codes = torch.full((2, 32), 0x77, dtype=torch.uint8)
     scales = torch.tensor([[120, 20], [250 - 4, 130]], dtype=torch.uint8)
     w = packed.packed("mxfp4", 2, 64, codes, scales, None, 32)
     x = torch.zeros(2, 64).bfloat16()
     x[0, 0] = x[1, 32] = 1
-    assert torch.equal(linear(shim, x, w, float_out=True).T, w.unpack()[:, [0, 32]])
+    assert torch.equal(linear(kernels, x, w, float_out=True).T, w.unpack()[:, [0, 32]])
 
 
 @pytest.mark.parametrize(
@@ -108,39 +108,39 @@ def test_what_no_kernel_reads_is_left_to_the_reference(weight):
     assert lay_out(weight) is None
 
 
-def test_bias_and_residual_are_added_before_the_one_rounding(shim, random):
+def test_bias_and_residual_are_added_before_the_one_rounding(kernels, random):
     w = random_packed("int8", 24, 96)
     x, bias, residual = random(4, 96).bfloat16(), random(24), random(4, 24).bfloat16()
-    plain = linear(shim, x, w, float_out=True)
-    y = linear(shim, x, w, bias, residual)
+    plain = linear(kernels, x, w, float_out=True)
+    y = linear(kernels, x, w, bias, residual)
     assert torch.equal(y, (plain + bias + residual.float()).bfloat16())
 
 
-def test_x_is_normed_or_gated_first(shim, random):
+def test_x_is_normed_or_gated_first(kernels, random):
     w, x, weight = random_packed("nvfp4", 20, 96), random(3, 96).bfloat16(), random(96)
-    y = linear(shim, x, w, norm=weight, eps=1e-5, float_out=True)
-    assert torch.equal(y, linear(shim, shim.rms_norm(x, weight, 1e-5), w, float_out=True))
+    y = linear(kernels, x, w, norm=weight, eps=1e-5, float_out=True)
+    assert torch.equal(y, linear(kernels, kernels.rms_norm(x, weight, 1e-5), w, float_out=True))
     gate_up = (3 * random(5, 192)).bfloat16()
     for activation in ("silu", "gelu_tanh"):
         gated = reference._gated(gate_up, activation)
-        y = linear(shim, gate_up, w, activation=activation, float_out=True)
+        y = linear(kernels, gate_up, w, activation=activation, float_out=True)
         assert relative_error(y, exact(gated, w)) < 2e-3  # the gate is rounded to bf16, half of a last bit apart
 
 
-def test_nan_and_infinity_stay_in_their_rows(shim, random):
+def test_nan_and_infinity_stay_in_their_rows(kernels, random):
     w, x = random_packed("nvfp4", 20, 64), random(3, 64).bfloat16()
-    clean = linear(shim, x, w)
+    clean = linear(kernels, x, w)
     x[1, 5], x[2, 7] = torch.nan, torch.inf
-    y = linear(shim, x, w)
+    y = linear(kernels, x, w)
     assert torch.equal(y[0], clean[0])
     assert y[1].isnan().all() and not y[2].isfinite().any()
 
 
-def test_no_rows_and_no_features(shim):
+def test_no_rows_and_no_features(kernels):
     w = random_packed("bf16", 4, 32)
-    assert linear(shim, torch.zeros(0, 32).bfloat16(), w).shape == (0, 4)
+    assert linear(kernels, torch.zeros(0, 32).bfloat16(), w).shape == (0, 4)
     empty = packed.packed("bf16", 0, 32, torch.zeros(0, 32).bfloat16())
-    assert linear(shim, torch.zeros(3, 32).bfloat16(), empty).shape == (3, 0)
+    assert linear(kernels, torch.zeros(3, 32).bfloat16(), empty).shape == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_no_rows_and_no_features(shim):
         ({"activation": "relu"}, "no activation 'relu'"),
     ],
 )
-def test_what_does_not_fit_is_refused(shim, change, message):
+def test_what_does_not_fit_is_refused(kernels, change, message):
     w = lay_out(random_packed("nvfp4", 8, 64))
     arguments = {"x": torch.zeros(2, 64).bfloat16(), "codes": w.codes, "scales": w.scales, "row_scales": w.row_scales,
                  "format": "nvfp4", "group": 16, "rows": 8, "width": 64}  # fmt: skip
     with pytest.raises(RuntimeError, match=message):
-        shim.tiled_linear(**{**arguments, **change})
+        kernels.tiled_linear(**{**arguments, **change})

@@ -7,17 +7,17 @@ from acctax.ops import verification
 
 
 @pytest.mark.parametrize("n", [1, 5, 300, 9001])
-def test_argmax_is_the_first_of_the_largest(shim, random, n):
+def test_argmax_is_the_first_of_the_largest(kernels, random, n):
     logits = random(4, n)
     logits[1] = -logits[1].abs()
     logits[2, n // 3 :] = 7.0  # many of them
     logits[3] = -torch.inf
-    found = shim.argmax(logits)
+    found = kernels.argmax(logits)
     assert found[:2].tolist() == logits[:2].argmax(-1).tolist()
     assert found[2:].tolist() == [n // 3, 0]
 
 
-def test_argmax_of_what_is_not_finite_and_of_zeros(shim, random):
+def test_argmax_of_what_is_not_finite_and_of_zeros(kernels, random):
     logits = random(4, 5000)
     logits[0, 4999] = torch.nan
     logits[1, 2500] = torch.inf
@@ -25,38 +25,38 @@ def test_argmax_of_what_is_not_finite_and_of_zeros(shim, random):
     logits[2, 4999] = -3
     logits[3] = -logits[3].abs() - 1
     logits[3, 17], logits[3, 18] = -0.0, 0.0
-    assert shim.argmax(logits).tolist() == [4999, 2500, 4999, 17]
+    assert kernels.argmax(logits).tolist() == [4999, 2500, 4999, 17]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7, 2.0])
 @pytest.mark.parametrize(
     ("top_k", "top_p"), [(0, 1.0), (1, 1.0), (20, 1.0), (0, 0.9), (0, 1e-6), (20, 0.9), (10**6, 0.5)]
 )
-def test_law_is_the_reference(loaded_shim, random, temperature, top_k, top_p):
-    loaded_shim.seed(3)
+def test_law_is_the_reference(kernels_once, random, temperature, top_k, top_p):
+    kernels_once.seed(3)
     logits = 3 * random(2, 5000)
-    p, expected = (f(logits, temperature, top_k, top_p) for f in (loaded_shim.law, verification.law))
+    p, expected = (f(logits, temperature, top_k, top_p) for f in (kernels_once.law, verification.law))
     assert torch.equal(p > 0, expected > 0)
     torch.testing.assert_close(p, expected, rtol=1e-5, atol=1e-9)
 
 
-def test_law_of_few_large_and_forbidden_logits(shim):
+def test_law_of_few_large_and_forbidden_logits(kernels):
     forbidden = -torch.inf
     for row in ([5.0], [forbidden, 2.0, forbidden], [0.0, 0.0, 0.0], [1e4, -1e4, 1e4 - 1], [-1e38, 1e38]):
         logits = torch.tensor([row])
         for top_k, top_p in ((0, 1.0), (2, 0.99), (1, 1.0)):
-            p, expected = (f(logits, 0.5, top_k, top_p) for f in (shim.law, verification.law))
+            p, expected = (f(logits, 0.5, top_k, top_p) for f in (kernels.law, verification.law))
             torch.testing.assert_close(p, expected, rtol=1e-5, atol=0)
 
 
-def test_top_k_keeps_ties(shim):
+def test_top_k_keeps_ties(kernels):
     logits = torch.tensor([[1.0, 3.0, 2.0, 2.0, 2.0, 0.0]])
-    assert (shim.law(logits, 1.0, 2) > 0).tolist() == [[False, True, True, True, True, False]]
+    assert (kernels.law(logits, 1.0, 2) > 0).tolist() == [[False, True, True, True, True, False]]
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize(("vocab", "top_k", "top_p"), [(6, 0, 1.0), (6, 4, 0.9), (9000, 0, 1.0), (9000, 50, 0.95)])
-def test_verify_is_the_reference_token_for_token(loaded_shim, vocab, top_k, top_p, one_hot):
+def test_verify_is_the_reference_token_for_token(kernels_once, vocab, top_k, top_p, one_hot):
     g = torch.Generator().manual_seed(vocab)
     lengths = set()
     for K in (0, 1, 3, 5, 5, 5):
@@ -67,17 +67,17 @@ def test_verify_is_the_reference_token_for_token(loaded_shim, vocab, top_k, top_
         if one_hot:
             drafts, q = logits[:K].argmax(-1), None
         arguments = (logits, q, drafts, u, 0.8, top_k, top_p)
-        loaded_shim.seed(1 + K)
-        committed, expected = loaded_shim.verify(*arguments), verification.verify(*arguments)
+        kernels_once.seed(1 + K)
+        committed, expected = kernels_once.verify(*arguments), verification.verify(*arguments)
         assert committed.tolist() == expected.tolist()
         lengths.add(int(committed[0]))
     assert len(lengths) > 1
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
-def test_the_first_token_follows_the_targets_law(loaded_shim, one_hot):
+def test_the_first_token_follows_the_targets_law(kernels_once, one_hot):
     """Exact but for the grid of u: over all drafts by their probability, the law of what is committed first."""
-    loaded_shim.seed(5)
+    kernels_once.seed(5)
     logits = torch.tensor([[0.3, 1.2, -0.5, -torch.inf, 0.7], [0.0, 1.0, 0.0, 0.0, 0.0]])
     p = logits[:1].softmax(-1)[0].double()
     q = torch.tensor([[0.3, 0.1, 0.3, 0.1, 0.2]])
@@ -94,19 +94,19 @@ def test_the_first_token_follows_the_targets_law(loaded_shim, one_hot):
                 continue
             for i in range(grid):
                 u = torch.tensor([u0, (i + 0.5) / grid], dtype=torch.float64)
-                out = loaded_shim.verify(logits, law, torch.tensor([x]), u, 1.0)
+                out = kernels_once.verify(logits, law, torch.tensor([x]), u, 1.0)
                 assert int(out[0]) == (1 if share == kept and u0 < kept else 0)
                 first[out[1]] += chance * share / grid
     assert first[3] == 0
     assert 0.5 * float((first - p).abs().sum()) < 0.5 / grid
 
 
-def test_edges_of_acceptance(shim):
+def test_edges_of_acceptance(kernels):
     logits = torch.tensor([[0.0, 0.0, -torch.inf], [0.0, 1.0, 2.0]])
     p = logits.softmax(-1)[:1]
 
     def verify(q, draft, *u):
-        return shim.verify(logits, q, torch.tensor([draft]), torch.tensor(u, dtype=torch.float64), 1.0).tolist()
+        return kernels.verify(logits, q, torch.tensor([draft]), torch.tensor(u, dtype=torch.float64), 1.0).tolist()
 
     assert verify(p, 0, 1.0, 0.5)[0] == 0  # p = q to the last bit and u = 1: nothing is left, p itself serves
     assert verify(p, 0, 1.0, 0.5)[1] in (0, 1)
@@ -116,7 +116,7 @@ def test_edges_of_acceptance(shim):
     assert verify(None, -1, 1e-300, 1.0) == [0, 1, -1]  # no token at all
 
 
-def test_greedy(shim, random):
+def test_greedy(kernels, random):
     logits = random(6, 5000)
     best = logits.argmax(-1)
     nothing = torch.zeros(0, dtype=torch.float64)
@@ -124,6 +124,6 @@ def test_greedy(shim, random):
         drafts = best[:5].clone()
         if n < 5:
             drafts[n] = (drafts[n] + 1) % 5000
-        out = shim.verify(logits, None, drafts, nothing, 0.0)
+        out = kernels.verify(logits, None, drafts, nothing, 0.0)
         assert out.tolist() == [n, *best[: n + 1].tolist(), *[-1] * (5 - n)]
         assert out.tolist() == verification.verify(logits, None, drafts, nothing, 0.0).tolist()
