@@ -26,7 +26,7 @@ def gpu() -> str:
     """The GPU of this process, with its memory and what of its code runs."""
     import torch  # a laptop that analyses a sweep again does without
 
-    found = torch.cuda.get_device_properties()
+    found = torch.cuda.get_device_properties(torch.cuda.current_device())
     return f"{found.name}, {found.total_memory >> 20} MiB, CUDA {torch.version.cuda}"
 
 

@@ -100,7 +100,7 @@ class Record:
     same_context: list[Scored] = field(default_factory=list)  # one a prompt
     losslessness: list[Lossless] = field(default_factory=list)  # of a sample of the prompts, greedy cells alone
     looks: int = 1  # how often the verdict could have ended the measurement (measure=auto): intervals make up for it
-    memory_peak: int = 0  # bytes: of the GPU's memory in this measurement, of the process's on a CPU
+    memory_peak: int = 0  # bytes: of the GPU's memory while prompts were decoded, of the process's on a CPU
     stopped_because: str = ""  # of measure=auto: what ended it, and after how much
 
     def to_json(self) -> str:

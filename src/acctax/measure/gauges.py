@@ -7,7 +7,7 @@ import torch
 
 
 def forget_memory_peak(device: str) -> None:
-    """A process that measured a cell before has its peak still; on a GPU it begins anew."""
+    """On a GPU the peak begins anew; a process keeps its own."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
@@ -34,7 +34,7 @@ def _energy_counter():
         import pynvml
 
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties().uuid}")
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
         pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     except Exception:  # no such package, no such library, or a GPU that does not count: all mean that there is none
         return None

@@ -89,7 +89,6 @@ class _Job:
     def __init__(self, cell: Cell, progress: Progress):
         self.cell, self.progress = cell, progress
         self.runs_on = set_up(cell)
-        forget_memory_peak(cell.device.name)
         checkpoint = open_checkpoint(cell.target)
         self.prompts = prompts_of(cell, checkpoint)
         capacity = capacity_of(cell, checkpoint, self.prompts)
@@ -103,6 +102,7 @@ class _Job:
         self.decoded: list[list[PromptRecord]] = [[], []]
         self.rounds: list[list[Round]] = [[], []]
         self.bandwidth: list[float] = []
+        self.memory_peak = 0
         self.scored: list[Scored] = []
         self.losslessness: list[Lossless] = []
 
@@ -122,12 +122,14 @@ class _Job:
 
     def _decode(self, first: int, until: int) -> None:
         cell, prompts = self.cell, self.prompts[:until]
+        forget_memory_peak(cell.device.name)  # neither what packing took nor the buffers of the clock
         decoded, verified = decode_all(
             self.generations, prompts, cell.K, cell.measure.max_new_tokens, cell.seed, self.progress, first
         )
         for its, more in zip(self.decoded, decoded):
             its += more
         self.losslessness += verified
+        self.memory_peak = max(self.memory_peak, memory_peak(cell.device.name))
         if not cell.draft_source.forces_acceptance:  # such text is nobody's
             texts = [tokens for _, tokens in prompts[first:]]
             self.scored += same_context.score(self.arms, texts, decoded[0], cell.K, cell.decoding, self.progress)
@@ -156,7 +158,7 @@ class _Job:
             same_context=list(self.scored),
             losslessness=list(self.losslessness),
             looks=looks,
-            memory_peak=memory_peak(cell.device.name),
+            memory_peak=self.memory_peak,
         )
 
 
