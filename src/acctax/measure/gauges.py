@@ -34,7 +34,8 @@ def _energy_counter():
         import pynvml
 
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}")
         pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     except Exception:  # no such package, no such library, or a GPU that does not count: all mean that there is none
         return None
