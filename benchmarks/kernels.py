@@ -1,11 +1,12 @@
 """The skinny linear, format by format: share of the read bandwidth at M = 1, and what more rows cost.
 
-    python benchmarks/kernels.py [--rounds 15] [--shape 4096x4096] [--formats bf16,int8,...] [--threads 2]
+    python benchmarks/kernels.py [--rounds 15] [--shape 4096x4096] [--formats bf16,...] [--threads 2] [--device cuda]
 
 All figures come from the same interleaved rounds. Several copies of each matrix take turns, so that no pass finds its
 weights in a cache, and the read bandwidth is that of a plain sum over these very copies: on a virtual machine it
-differs from one piece of memory to the next. Peers (torch, bitsandbytes) stand beside the formats they serve; one that
-is absent is named.
+differs from one piece of memory to the next. On a GPU, the device if there is one, a round is a graph that goes through
+all copies, and the bandwidth that of copying them, both ways counted. Peers (torch, bitsandbytes) stand beside the
+formats they serve; one that is absent is named.
 """
 
 import sys
@@ -14,8 +15,10 @@ sys.path.pop(0)  # this folder: from it, this file would be taken for the packag
 
 import argparse  # noqa: E402
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle
 from statistics import median
 from time import perf_counter
 
@@ -25,11 +28,12 @@ from rich.table import Table
 from torch import Tensor
 
 from acctax import environment, memory, ops, quant
-from acctax.quant.tiles import tile
+from acctax.errors import ConfigError
+from acctax.quant.runnable import runnable
 
 FORMATS = ("bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4", "nvfp4_a8")
 WIDTHS = (1, 2, 5, 8, 16)
-CACHE_BYTES = 1 << 27  # copies of a matrix cover at least this much
+CACHE_BYTES = 1 << 28  # copies of a matrix cover at least this much
 
 Linear = Callable[[Tensor], Tensor]
 
@@ -42,7 +46,8 @@ class Contender:
 
 def copies_of(codes: Tensor, nbytes: int, linear: Callable[[Tensor], Linear]) -> Contender:
     """As many copies of the codes as a cache cannot hold, each with its product."""
-    copies = [memory.empty(codes.shape, codes.dtype).copy_(codes) for _ in range(1 + CACHE_BYTES // codes.nbytes)]
+    empty = torch.empty_like if codes.is_cuda else lambda codes: memory.empty(codes.shape, codes.dtype)
+    copies = [empty(codes).copy_(codes) for _ in range(1 + CACHE_BYTES // codes.nbytes)]
     return Contender(nbytes, [(linear(copy), copy.view(torch.uint8).flatten()) for copy in copies])
 
 
@@ -52,32 +57,36 @@ def main() -> None:
     parser.add_argument("--shape", default="4096x4096", help="output x input features")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    ops.load()
+    (ops.load_cuda if arguments.device == "cuda" else ops.load)()
     rows, columns = map(int, arguments.shape.split("x"))
-    weight = torch.randn(rows, columns).mul_(0.02).bfloat16()
-    contenders = {name: ours(weight, name) for name in arguments.formats.split(",")} | peers(weight)
+    weight = torch.randn(rows, columns, device=arguments.device).mul_(0.02).bfloat16()
+    makers = {name: partial(ours, name=name) for name in arguments.formats.split(",")}
+    contenders = present(weight, makers | PEERS)
     check(contenders, weight)
-    seconds = clock(contenders, columns, arguments.rounds)
-    Console(width=110).print(table(contenders, seconds, arguments.shape))
+    seconds = clock(contenders, weight, arguments.rounds)
+    Console(width=110).print(table(contenders, seconds, arguments.shape, arguments.device))
+
+
+def present(weight: Tensor, makers: dict[str, Callable[[Tensor], Contender]]) -> dict[str, Contender]:
+    """Those that make a product on this device."""
+    found = {}
+    for name, make in makers.items():
+        try:
+            contender = make(weight)
+            contender.copies[0][0](weight[:1])
+            found[name] = contender
+        except (ImportError, AttributeError, RuntimeError, ConfigError) as error:
+            print(f"{name}: absent ({str(error).splitlines()[0]})")
+    return found
 
 
 def ours(weight: Tensor, name: str) -> Contender:
     packed = quant.get(name).pack(weight)
-    tiled = tile(packed)
-    return copies_of(tiled.codes, packed.nbytes, lambda codes: replace(tiled, codes=codes).linear)
-
-
-def peers(weight: Tensor) -> dict[str, Contender]:
-    found = {}
-    for name, peer in (("torch bf16", torch_bf16), ("torch int8", torch_int8), ("torch int4", torch_int4),
-                       ("bitsandbytes nf4", bitsandbytes_nf4)):  # fmt: skip
-        try:
-            found[name] = peer(weight)
-        except (ImportError, AttributeError, RuntimeError) as error:
-            print(f"{name}: absent ({str(error).splitlines()[0]})")
-    return found
+    laid_out = runnable(packed, weight.device)
+    return copies_of(laid_out.codes, packed.nbytes, lambda codes: replace(laid_out, codes=codes).linear)
 
 
 def torch_bf16(weight: Tensor) -> Contender:
@@ -97,9 +106,12 @@ def torch_int4(weight: Tensor) -> Contender:
     scale = groups.abs().amax(2) / 7.5
     codes = (groups / scale[..., None]).round().clamp(-8, 7).add(8).flatten(1).int()
     scales = torch.stack([scale.T, torch.zeros_like(scale.T)], 2).bfloat16()
-    packed = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
-    nbytes = packed.nbytes + scales.nbytes
-    return copies_of(packed, nbytes, lambda w: lambda x: torch._weight_int4pack_mm_for_cpu(x, w, 128, scales))
+    if weight.is_cuda:
+        pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)
+        packed, product = torch._convert_weight_to_int4pack(pairs, 8), torch._weight_int4pack_mm
+    else:
+        packed, product = torch._convert_weight_to_int4pack_for_cpu(codes, 1), torch._weight_int4pack_mm_for_cpu
+    return copies_of(packed, packed.nbytes + scales.nbytes, lambda w: lambda x: product(x, w, 128, scales))
 
 
 def bitsandbytes_nf4(weight: Tensor) -> Contender:
@@ -107,14 +119,27 @@ def bitsandbytes_nf4(weight: Tensor) -> Contender:
     from bitsandbytes import functional
 
     codes, state = functional.quantize_4bit(weight, quant_type="nf4")
-    codes, state = functional._convert_weight_packed_for_cpu(codes, state)  # as its Linear4bit does for inference
+    if not weight.is_cuda:
+        codes, state = functional._convert_weight_packed_for_cpu(codes, state)  # as its Linear4bit does for inference
     nbytes = codes.nbytes + weight.numel() // 64 * 4
-    return copies_of(codes, nbytes, lambda w: lambda x: bitsandbytes.matmul_4bit(x, w, quant_state=state))
+
+    def product(w: Tensor) -> Linear:
+        return lambda x: bitsandbytes.matmul_4bit(x, w.t() if w.is_cuda else w, quant_state=state)
+
+    return copies_of(codes, nbytes, product)
+
+
+PEERS = {
+    "torch bf16": torch_bf16,
+    "torch int8": torch_int8,
+    "torch int4": torch_int4,
+    "bitsandbytes nf4": bitsandbytes_nf4,
+}
 
 
 def check(contenders: dict[str, Contender], weight: Tensor) -> None:
     """Whoever is timed must compute the product, as well as its bits allow."""
-    x = torch.randn(5, weight.shape[1]).bfloat16()
+    x = torch.randn(5, weight.shape[1], device=weight.device).bfloat16()
     exact = x.float() @ weight.float().T
     for name, contender in contenders.items():
         error = (contender.copies[0][0](x).float() - exact).norm() / exact.norm()
@@ -122,33 +147,77 @@ def check(contenders: dict[str, Contender], weight: Tensor) -> None:
             sys.exit(f"{name}: its product is off by {error:.0%}")
 
 
-def clock(contenders: dict[str, Contender], columns: int, rounds: int) -> dict[tuple[str, int], list[float]]:
+def clock(contenders: dict[str, Contender], weight: Tensor, rounds: int) -> dict[tuple[str, int], list[float]]:
     """(contender, M) → seconds, one a round; M = 0: a plain read of the codes."""
-    inputs = {M: torch.randn(M, columns).bfloat16() for M in WIDTHS}
+    inputs = {M: torch.randn(M, weight.shape[1], device=weight.device).bfloat16() for M in WIDTHS}
     seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
-    jobs = [(name, M) for name in contenders for M in (0, *WIDTHS)]
     with torch.inference_mode():
+        watches = {}
+        for name, contender in contenders.items():
+            turns = cycle(contender.copies)  # of all widths: no two jobs in a row read the same copy
+            for M in (0, *WIDTHS):
+                watches[name, M] = (watch_gpu(contender.copies, inputs.get(M)) if weight.is_cuda
+                                    else watch_cpu(turns, inputs.get(M)))  # fmt: skip
         for r in range(rounds):
-            for i, (name, M) in enumerate(jobs if r % 2 == 0 else jobs[::-1]):
-                copies = contenders[name].copies
-                linear, codes = copies[(r * len(jobs) + i) % len(copies)]
-                start = perf_counter()
-                linear(inputs[M]) if M else ops.read_checksum(codes)
-                seconds[name, M].append(perf_counter() - start)
+            for job in list(watches) if r % 2 == 0 else reversed(watches):
+                seconds[job].append(watches[job]())
     return seconds
 
 
-def table(contenders: dict[str, Contender], seconds: dict[tuple[str, int], list[float]], shape: str) -> Table:
-    hardware, threads = environment.describe()["hardware"], torch.get_num_threads()
-    made = Table(title=f"{shape}, {hardware}, {threads} threads, {ops.backend()}")
-    for heading in ("format", "T(1), ms", "GB/s", "share of a plain read", *(f"T({M})/T(1)" for M in WIDTHS[1:])):
+def watch_cpu(turns: Iterator[tuple[Linear, Tensor]], x: Tensor | None) -> Callable[[], float]:
+    """Seconds that the next copy takes, to read it where there is no x."""
+
+    def measure() -> float:
+        linear, codes = next(turns)
+        start = perf_counter()
+        ops.read_checksum(codes) if x is None else linear(x)
+        return perf_counter() - start
+
+    return measure
+
+
+def watch_gpu(copies: list[tuple[Linear, Tensor]], x: Tensor | None) -> Callable[[], float]:
+    """Seconds that one of the copies takes, from a graph of all; where there is no x, half of what copying it takes."""
+    spare = torch.empty_like(copies[0][1]) if x is None else None
+
+    def once() -> None:
+        for linear, codes in copies:
+            spare.copy_(codes) if x is None else linear(x)
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        once()  # what is set up at a first call
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        once()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def measure() -> float:
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1e3 / len(copies) / (2 if x is None else 1)
+
+    return measure
+
+
+def table(
+    contenders: dict[str, Contender], seconds: dict[tuple[str, int], list[float]], shape: str, device: str
+) -> Table:
+    where = (torch.cuda.get_device_name() if device == "cuda"
+             else f"{environment.describe()['hardware']}, {torch.get_num_threads()} threads")  # fmt: skip
+    made = Table(title=f"{shape}, {where}, {ops.backend(device)}")
+    for heading in ("format", "T(1), µs", "GB/s", "share of a plain read", *(f"T({M})/T(1)" for M in WIDTHS[1:])):
         made.add_column(heading, justify="left" if heading == "format" else "right")
     for name, contender in contenders.items():
         one, codes = seconds[name, 1], contender.copies[0][1]
         read = [contender.nbytes / codes.nbytes * s for s in seconds[name, 0]]  # the scales at the codes' speed
         share = median(r / t for r, t in zip(read, one))
         ratios = (median(b / a for a, b in zip(one, seconds[name, M])) for M in WIDTHS[1:])
-        made.add_row(name, f"{1e3 * median(one):.2f}", f"{contender.nbytes / median(one) / 1e9:.1f}", f"{share:.0%}",
+        made.add_row(name, f"{1e6 * median(one):.1f}", f"{contender.nbytes / median(one) / 1e9:.1f}", f"{share:.0%}",
                      *(f"{ratio:.2f}" for ratio in ratios))  # fmt: skip
     return made
 

@@ -66,21 +66,24 @@ static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a)
     __shared__ double slice_sums[2 * most_slices];
     if (thread < 2 * slices) slice_sums[thread] = __ldcg(a.sums + thread);
     __syncthreads();
-    double total = 0;
-    for (int s = 0; s < slices; s++) total += slice_sums[s];
+    auto total_from = [&](int first) {
+        double total = 0;
+#pragma unroll 1
+        for (int s = 0; s < slices; s++) total += slice_sums[first + s];
+        return total;
+    };
+    double total = total_from(0);
     const bool fall_back = !(total > 0);
-    const double* sums = slice_sums + (fall_back ? slices : 0);
-    if (fall_back) {
-        total = 0;
-        for (int s = 0; s < slices; s++) total += sums[s];
-    }
+    const int first = fall_back ? slices : 0;
+    if (fall_back) total = total_from(first);
     auto chosen = [&](int i) { return fall_back ? p(i) : residual(i); };
     const double goal = a.u[K] * total;
     double before = 0;
     int s = 0, last = 0;  // the slice that reaches the goal; the last one that holds anything
+#pragma unroll 1
     for (int i = 0; i < slices; i++)
-        if (sums[i] > 0) last = i;
-    while (s < last && before + sums[s] < goal) before += sums[s++];
+        if (slice_sums[first + i] > 0) last = i;
+    while (s < last && before + slice_sums[first + s] < goal) before += slice_sums[first + s++];
     running_sums(bounds(s), bounds(s + 1), chosen, running, from, to);
 
     double sum = before + (thread ? running[thread - 1] : 0);

@@ -25,6 +25,7 @@ def runnable(weight: PackedWeight, device: torch.device | str = "cpu") -> TiledW
         return tile(weight) or weight
     laid_out = lay_out(weight)
     if laid_out is None:
-        raise ConfigError("format", weight.format, f"no CUDA kernel reads it at {weight.shape[0]} x {weight.shape[1]}, "
-                          f"in groups of {weight.group}; kernels read {', '.join(FORMATS)}")  # fmt: skip
+        groups = f" in groups of {weight.group}" if weight.group else ""
+        raise ConfigError("format", weight.format, f"no CUDA kernel reads it at {weight.shape[0]} x {weight.shape[1]}"
+                          f"{groups}; kernels read {', '.join(FORMATS)}")  # fmt: skip
     return laid_out

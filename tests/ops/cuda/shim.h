@@ -7,6 +7,10 @@
 
 #include <ucontext.h>
 
+#ifdef __SANITIZE_ADDRESS__  // the sanitizer is told which stack is in use
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -75,9 +79,21 @@ inline void place(int i) {
     threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
 }
 
+// From one stack to another; `leaves` for good.
+inline void change(ucontext_t& from, ucontext_t& to, bool leaves = false) {
+#ifdef __SANITIZE_ADDRESS__
+    void* kept = nullptr;
+    __sanitizer_start_switch_fiber(leaves ? nullptr : &kept, to.uc_stack.ss_sp, to.uc_stack.ss_size);
+    swapcontext(&from, &to);
+    __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
+#else
+    swapcontext(&from, &to);
+#endif
+}
+
 inline void wait() {
     const int me = block.running;
-    swapcontext(&block.fibers[me].context, &block.scheduler);
+    change(block.fibers[me].context, block.scheduler);
     place(me);
 }
 
@@ -112,10 +128,14 @@ inline const uint64_t* meet(unsigned mask, uint64_t given) {
 }
 
 inline void thread_main() {
+#ifdef __SANITIZE_ADDRESS__
+    ucontext_t& scheduler = block.scheduler;  // its stack is known to whoever comes from it
+    __sanitizer_finish_switch_fiber(nullptr, (const void**)&scheduler.uc_stack.ss_sp, &scheduler.uc_stack.ss_size);
+#endif
     block.body(block.arguments);
     block.live--;
     open_barrier();
-    swapcontext(&block.fibers[block.running].context, &block.scheduler);  // never comes back
+    change(block.fibers[block.running].context, block.scheduler, true);
 }
 
 inline int run_block(int threads) {
@@ -137,7 +157,7 @@ inline int run_block(int threads) {
         const int next = block.ready.back();
         block.ready.pop_back();
         place(next);
-        swapcontext(&block.scheduler, &block.fibers[next].context);
+        change(block.scheduler, block.fibers[next].context);
     }
     if (!block.live) return 0;
     int in_warps = 0;

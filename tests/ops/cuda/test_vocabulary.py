@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from acctax.ops import verification
+from acctax.ops import reference, verification
 
 
 @pytest.mark.parametrize("n", [1, 5, 300, 9001])
@@ -47,6 +47,20 @@ def test_law_of_few_large_and_forbidden_logits(kernels):
         for top_k, top_p in ((0, 1.0), (2, 0.99), (1, 1.0)):
             p, expected = (f(logits, 0.5, top_k, top_p) for f in (kernels.law, verification.law))
             torch.testing.assert_close(p, expected, rtol=1e-5, atol=0)
+
+
+def test_the_law_of_one_row_has_its_shape(kernels, random):
+    logits = random(5000)
+    p = kernels.law(logits, 0.7, 20, 0.9)
+    assert p.shape == (5000,) and torch.equal(p, kernels.law(logits[None], 0.7, 20, 0.9)[0])
+
+
+def test_verification_of_no_drafts_draws_from_the_law(kernels, random):
+    """The token that `pick` finds for the same u."""
+    logits, nothing = 2 * random(1, 5000), torch.zeros(0, dtype=torch.int64)
+    for u in (1e-9, 0.3, 0.77, 1.0):
+        out = kernels.verify(logits, None, nothing, torch.tensor([u], dtype=torch.float64), 0.7, 50, 0.95)
+        assert out.tolist() == [0, reference.pick(verification.law(logits, 0.7, 50, 0.95)[0], u)]
 
 
 def test_top_k_keeps_ties(kernels):
