@@ -73,6 +73,11 @@ class Sweep:
         known = residuals[np.isfinite(residuals)]
         return float(np.median(np.abs(known))) if known.size else np.nan
 
+    def deepest(self, figure: str) -> list[tuple[Scheme, Row]]:
+        """Every scheme and its valid row of most drafts, where that has any and the figure a value."""
+        found = [(scheme, scheme.valid[-1]) for scheme in self.schemes if scheme.valid]
+        return [(scheme, row) for scheme, row in found if row.K and np.isfinite(row[figure])]
+
     def having(self, name: Name) -> list[Row]:
         return [row for row in self.rows if row.verdict == name]
 

@@ -29,9 +29,11 @@ SPREAD = 0.02  # standard deviation of what is not taken from the target
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """A block in the shape of the target's, as transformers' `model_type` knows it."""
+    """A block in the shape of the target's, with norms on each head's q and k whether the target has them or not.
 
-    model_type: str  # llama, or qwen3 with norms on each head's q and k
+    Every layout for MTP has them, and without them attention cannot follow the high learning rate of a short training.
+    """
+
     hidden: int
     heads: int
     kv_heads: int
@@ -43,18 +45,14 @@ class BlockConfig:
     context: int
     vocab: int
 
-    @property
-    def qk_norm(self) -> bool:
-        return self.model_type == "qwen3"
 
-
-def block_config(target: DecoderConfig, qk_norm: bool) -> BlockConfig:
+def block_config(target: DecoderConfig) -> BlockConfig:
     """theta: from the slowest angle of the target's last layer; of a scaled rotary, a plain one that ends alike."""
     slowest, dim = target.layers[-1].rotary.inv_freq[-1], target.head_dim
     theta = float(f"{slowest ** (-dim / (dim - 2)):.6g}")
     return BlockConfig(
-        "qwen3" if qk_norm else "llama", target.hidden, target.heads, target.kv_heads, target.head_dim,
-        target.intermediate, target.eps, target.activation, theta, target.context, target.vocab,
+        target.hidden, target.heads, target.kv_heads, target.head_dim, target.intermediate, target.eps,
+        target.activation, theta, target.context, target.vocab,
     )  # fmt: skip
 
 
@@ -76,16 +74,13 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(reads, kv, bias=False)
         self.v_proj = nn.Linear(reads, kv, bias=False)
         self.o_proj = nn.Linear(q, config.hidden, bias=False)
-        if config.qk_norm:
-            self.q_norm, self.k_norm = (RMSNorm(config.head_dim, config.eps) for _ in range(2))
+        self.q_norm, self.k_norm = (RMSNorm(config.head_dim, config.eps) for _ in range(2))
 
     def read(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x [n, reads]; cos, sin [n, head_dim / 2]"""
         dim = self.config.head_dim
         q, k, v = (proj(x).view(len(x), -1, dim) for proj in (self.q_proj, self.k_proj, self.v_proj))
-        if self.config.qk_norm:
-            q, k = self.q_norm(q), self.k_norm(k)
-        return rotate(q, cos, sin), rotate(k, cos, sin), v
+        return rotate(self.q_norm(q), cos, sin), rotate(self.k_norm(k), cos, sin), v
 
 
 class Mlp(nn.Module):
@@ -185,17 +180,14 @@ class EagleHead(Head):
 
 
 def build_head(kind: str, checkpoint: Checkpoint, states: Sequence[int], seed: int) -> Head:
-    """An untrained head: the target's last block, fed with the hidden state alone.
-
-    A block of MTP has norms on q and k in any case: no layout for MTP goes without. A block has no biases.
-    """
+    """An untrained head: the target's last block, without its biases, fed with the hidden state alone."""
     target = checkpoint.config
     torch.manual_seed(seed)
     if kind == "mtp":
-        head = MtpHead(block_config(target, qk_norm=True))
+        head = MtpHead(block_config(target))
         layer, joins, norm = head.mtp_layers[0], head.mtp_layers[0].input_proj, head.mtp_layers[0].final_layernorm
     else:
-        head = EagleHead(block_config(target, target.qk_norm), len(states))
+        head = EagleHead(block_config(target), len(states))
         layer, joins, norm = head.layers[0], head.fc, head.norm
     with torch.no_grad():
         _join(joins.weight)
@@ -223,7 +215,7 @@ def _take_over(layer: Block, checkpoint: Checkpoint) -> None:
     layer.self_attn.o_proj.weight.copy_(checkpoint.tensors[f"{base}self_attn.o_proj.weight"])
     for name in ("gate_proj", "up_proj", "down_proj"):
         getattr(layer.mlp, name).weight.copy_(checkpoint.tensors[f"{base}mlp.{name}.weight"])
-    if layer.self_attn.config.qk_norm and config.qk_norm:
+    if config.qk_norm:
         layer.self_attn.q_norm.weight.copy_(norm("self_attn.q_norm"))
         layer.self_attn.k_norm.weight.copy_(norm("self_attn.k_norm"))
     into = layer.hidden_norm if hasattr(layer, "hidden_norm") else layer.input_layernorm

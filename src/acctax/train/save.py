@@ -17,6 +17,7 @@ from acctax.train.heads import BlockConfig, EagleHead, Head
 from acctax.train.vocabulary import DraftVocabulary
 
 SPECULATORS = "0.9.0"  # the version whose layout this is
+BLOCK = "qwen3"  # transformers' model_type of the block: llama's, with norms on q and k
 ACTIVATIONS = {"silu": "silu", "gelu_tanh": "gelu_pytorch_tanh"}
 
 
@@ -59,7 +60,7 @@ def _transformer(config: BlockConfig, layers: int) -> dict:
         "head_dim": config.head_dim, "hidden_act": ACTIVATIONS[config.activation], "rms_norm_eps": config.eps,
         "max_position_embeddings": config.context, "attention_bias": False, "tie_word_embeddings": False,
     }  # fmt: skip
-    written = CONFIG_MAPPING[config.model_type](
+    written = CONFIG_MAPPING[BLOCK](
         **values, rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta}).to_dict()
     kept = [*values, "rope_parameters", "model_type"]
     return {name: written[name] for name in kept}

@@ -10,23 +10,18 @@ CAPTION = (
     "Acceptance by position in the draft, of drafts whose predecessors were accepted. Filled: each arm on its own "
     "text; hollow: the overlap of draft and target, 1 − TV, of both arms on the reference's text."
 )
-ARMS = (
-    ("_ref", "reference", style.REFERENCE, style.REFERENCE_MARKER),
-    ("", "candidate", style.CANDIDATE, style.CANDIDATE_MARKER),
-)
 KINDS = (("accept/conditional", "own text", "-", None), ("same/alpha_tv", "same text", ":", style.PAPER))
 
 
 def draw(sweep: Sweep) -> Figure | None:
     """A panel per scheme, at its deepest K."""
-    deepest = [(scheme, scheme.valid[-1]) for scheme in sweep.schemes if scheme.valid]
-    deepest = [(scheme, row) for scheme, row in deepest if row.K and np.isfinite(row["accept/conditional_1"])]
+    deepest = sweep.deepest("accept/conditional_1")
     if not deepest:
         return None
     figure, panels = style.facets(len(deepest), 4, 2.6, 2.2, sharey=True)
     for panel, (scheme, row) in zip(panels, deepest):
         positions = np.arange(1, row.K + 1)
-        for suffix, arm, colour, marker in ARMS:
+        for suffix, arm, colour, marker in style.ARMS:
             for figure_name, kind, line, fill in KINDS:
                 rates = np.array([row[f"{figure_name}_{i}{suffix}"] for i in positions])
                 if np.isfinite(rates).any():

@@ -12,21 +12,16 @@ CAPTION = (
     "A target pass over M rows, T(M)/T(1). Dashed: the roofline, its bytes at the read bandwidth of the same run. The "
     "distance from it at M=1 is the kernels' loss, the rise to the right the verify width's."
 )
-ARMS = (
-    ("_ref", "reference", style.REFERENCE, style.REFERENCE_MARKER),
-    ("", "candidate", style.CANDIDATE, style.CANDIDATE_MARKER),
-)
 
 
 def draw(sweep: Sweep) -> Figure | None:
     """A panel per scheme, from its deepest K, whose passes had most rows."""
-    deepest = [(scheme, scheme.valid[-1]) for scheme in sweep.schemes if scheme.valid]
-    deepest = [(scheme, row) for scheme, row in deepest if row.K and np.isfinite(row["time/T_1_ms"])]
+    deepest = sweep.deepest("time/T_1_ms")
     if not deepest:
         return None
     figure, panels = style.facets(len(deepest), 4, 2.6, 2.2, sharey=True)
     for panel, (scheme, row) in zip(panels, deepest):
-        for arm in ARMS:
+        for arm in style.ARMS:
             _arm(panel, row, *arm)
         panel.set_title(scheme.label)
         panel.set_xticks(range(1, row.K + 2))

@@ -17,6 +17,7 @@ INK, FAINT, RULE, PAPER = "#1b1b1f", "#6c6c72", "#dcdce1", "#fffffe"
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9"
 REFERENCE, CANDIDATE = INK, VERMILION
 REFERENCE_MARKER, CANDIDATE_MARKER = "s", "o"
+ARMS = (("_ref", "reference", REFERENCE, REFERENCE_MARKER), ("", "candidate", CANDIDATE, CANDIDATE_MARKER))
 
 _RULES = {
     "figure.facecolor": PAPER, "axes.facecolor": "none", "savefig.facecolor": PAPER,
