@@ -2,8 +2,10 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from acctax.analyze.rows import analyze
 from acctax.decode.cycle import Cycle
@@ -123,6 +125,7 @@ def test_arms_take_turns(monkeypatch):
 
     class Turn:
         capped, finished, text, rule = False, True, [0], None
+        target = SimpleNamespace(device=torch.device("cpu"))
 
         def __init__(self, name):
             self.name = name
