@@ -95,6 +95,19 @@ def test_a_stop_token_ends_the_text_at_its_first_position(plain, K):
     assert generation.stopped and not generation.capped
 
 
+@pytest.mark.parametrize("source", ["ngram", "int8_all", "bf16"])
+@pytest.mark.parametrize("K", [1, 3, 5])
+def test_the_clock_goes_on_where_a_text_has_ended(plain, source, K):
+    answer = plain[len(PROMPT) :]
+    for position in range(3, 12):
+        drafter = NgramSource(1, 3, "earliest") if source == "ngram" else self_source(source)
+        generation, _ = generate(decoder(), drafter, K, stop=[answer[position]], length=30)
+        for _ in range(3):
+            generation.end += K + 1
+            generation.cycle(K)
+        assert generation.text == plain[: len(generation.text)]
+
+
 def test_a_stop_token_before_the_cap_and_one_beyond_it(plain):
     answer = plain[len(PROMPT) :]
     position = next(i for i in range(3, 20) if answer[i] not in answer[:i])

@@ -59,7 +59,7 @@ class Generation:
         committed = self._cut([*draft.tokens[:n], token])
         self.text += committed
         self.cache.roll_back(len(self.text) - 1)
-        self.source.accept(min(n, len(committed)))
+        self.source.accept(min(n, len(committed) - 1))  # of a text that was cut the last token is the one that follows
         self.source.process(committed, features)
         end = perf_counter()
         return Cycle(len(draft.tokens), n, len(committed), drafted - start, end - start)
