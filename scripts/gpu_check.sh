@@ -51,7 +51,7 @@ only_on_gpu() {
 }
 
 if [ -n "$wheels" ]; then
-    step wheels 60 "$python" -m pip install -q --no-index --no-deps --target "$out/site" "$wheels"/*.whl
+    step wheels 60 "$python" -m pip install -q --no-index --no-deps --no-compile --target "$out/site" "$wheels"/*.whl
 fi
 if [ "$gpu" = 1 ]; then
     nvidia-smi >"$out/logs/nvidia-smi.log" 2>&1
