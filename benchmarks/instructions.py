@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from acctax.ops.build_cuda import find_nvcc
+from acctax.ops.build_cuda import FLAGS, find_nvcc
 from acctax.ops.toolchain import run
 from acctax.paths import kernels_dir
+from acctax.quant.panels import FORMATS
 
-FORMATS = ("bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4")  # as kernels.h counts them
 BITS = {"bf16": 16, "fp8": 8, "int8": 8}
 # A weight's share in a block scale
 SCALE_BITS = {"int4": 16 / 128, "nvfp4": 8 / 16, "mxfp4": 8 / 32, "nf4": 32 / 64}
@@ -75,7 +75,7 @@ def disassembled(arch: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         cubin = f"{folder}/linear.cubin"
         source = str(kernels_dir() / "cuda" / "linear.cu")
-        run([find_nvcc(), "-std=c++17", "-O3", "-fmad=false", f"-arch=sm_{arch}", "-cubin", source, "-o", cubin])
+        run([find_nvcc(), *FLAGS, f"-arch=sm_{arch}", "-cubin", source, "-o", cubin])
         return subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
 
 

@@ -16,7 +16,7 @@ ARCHITECTURES = ("80", "90a", "100a", "120a")
 _PLACES = (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda")
 # -fmad=false: a multiplication and an addition are fused where the source says so, so that no two instances of a kernel
 # round differently
-_FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
+FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
 _BINDING_FLAGS = ["-std=c++20", "-O2", "-fPIC", "-w"]
 
 
@@ -27,7 +27,7 @@ def build_cuda() -> Path:
     """
     nvcc, cxx = find_nvcc(), compiler()
     sources = sorted(p for p in (kernels_dir() / "cuda").iterdir() if p.suffix in (".cu", ".cuh", ".h", ".cpp"))
-    flags = (ARCHITECTURES, _FLAGS, _BINDING_FLAGS, TORCH_API)
+    flags = (ARCHITECTURES, FLAGS, _BINDING_FLAGS, TORCH_API)
     notice = "building the CUDA kernels, a minute or two, once"
     return cached("cuda", [nvcc, cxx], flags, sources, notice, lambda folder: _build(nvcc, cxx, sources, folder))
 
@@ -47,7 +47,7 @@ def _build(nvcc: str, cxx: str, sources: list[Path], folder: Path) -> Path:
     def compile_one(source: Path) -> tuple[str, str]:
         target = f"{folder}/{source.stem}.o"
         if source.suffix == ".cu":
-            return target, run([nvcc, *host, *_FLAGS, *codes, "-t", "0", "-c", str(source), "-o", target])
+            return target, run([nvcc, *host, *FLAGS, *codes, "-t", "0", "-c", str(source), "-o", target])
         include = [TORCH_API, f"-I{TORCH / 'include'}"]
         return target, run([cxx, *_BINDING_FLAGS, *include, *users_flags(), "-c", str(source), "-o", target])
 
