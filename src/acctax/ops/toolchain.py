@@ -1,5 +1,6 @@
 """What the builds of the kernels share: one library for each state of sources and tools, and complaints of one line."""
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -42,19 +43,25 @@ def cached(
 ) -> Path:
     """The library made from these sources with these tools and flags; `make(folder)` makes it if it is not there yet.
 
-    What else stands beside the library in that folder under its name and another suffix is kept with it.
+    Whoever comes while another process makes one of that name waits for it. What else stands beside the library in that
+    folder under its name and another suffix is kept with it.
     """
     folder = cache_dir(os.environ.get("ACCTAX_CACHE")) / "kernels"
     folder.mkdir(exist_ok=True)
     library = folder / f"{name}-{_key(tools, flags, sources)}.so"
-    if not library.exists():
+    if library.exists():
+        return library
+    with (folder.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
         print(f"acctax: {notice}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=folder) as workshop:
             made = make(Path(workshop))
             for extra in made.parent.glob(f"{made.stem}.*"):
                 if extra.suffix not in (".o", made.suffix):
                     os.replace(extra, library.with_suffix(extra.suffix))
-            os.replace(made, library)  # atomic and last: two processes may build at once
+            os.replace(made, library)  # atomic and last: whoever looks without the lock finds all of it or nothing
     return library
 
 
