@@ -19,7 +19,8 @@ TINY = ("target=random_llama", "device.kernels=reference")
 
 
 @pytest.mark.parametrize("group, option", OPTIONS)
-def test_every_option_composes(compose, group, option):
+def test_every_option_composes(compose, group, option, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     path = [f"{group}.path=somewhere"] if (group, option) in NEEDS_A_PATH else []
     assert compose(f"{group}={option}", *path).choices()
 

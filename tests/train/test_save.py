@@ -94,5 +94,5 @@ def test_it_drafts_alike_when_loaded(saved, tiny):
         fed = tokens[1 : row + 2]
         for k in range(DRAFTS):
             logits, state = loaded.forward(fed, state, cache)
-            torch.testing.assert_close(logits, mine[k][i], atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(logits[0], mine[k][i], atol=1e-4, rtol=1e-4)
             fed = [tokens[row + 2 + k]] if row + 2 + k < 12 else []

@@ -213,7 +213,7 @@ def test_a_head_of_another_width_brings_its_own_embedding_and_lm_head(target, tm
     state = loaded.state_of(torch.ones(2, 3 * HIDDEN, dtype=torch.bfloat16))
     assert state.shape == (2, 32)
     logits, recycled = loaded.forward([3, 4], state, loaded.new_cache())
-    assert logits.shape == (DRAFT_VOCAB,) and recycled.shape == (1, 32)
+    assert logits.shape == (1, DRAFT_VOCAB) and recycled.shape == (1, 32)
 
 
 def test_a_reduced_vocabulary_gathers_the_targets_rows(target, tmp_path):
