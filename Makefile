@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python -m acctax target_quant=nvfp4_qkv K=1,2,3,4,5,6 -m
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 ui: $(VENV)/.demo
 	@echo "MLflow on http://127.0.0.1:$(PORT), ready in about 20 s"

@@ -90,7 +90,7 @@ def test_specmquant_loses_most_of_a_4_bit_win():
     assert 1 - np.log(four.W_spec) / np.log(four.W_AR) == pytest.approx(0.83, abs=0.01)
 
 
-@pytest.mark.parametrize("quant", PUBLIC["gemma4_31b_mtp_T03"].keys() - {"source"})
+@pytest.mark.parametrize("quant", sorted(PUBLIC["gemma4_31b_mtp_T03"].keys() - {"source"}))
 def test_gemma4_tau_is_of_the_mean_acceptance(quant):
     case = PUBLIC["gemma4_31b_mtp_T03"][quant]
     assert theory.alpha_mean(case["tau"], 4) == pytest.approx(case["a4"] / 100)
