@@ -56,7 +56,7 @@ def main() -> None:
             generation = Generation(target, source, rule_of(decoding), checkpoint.stop_tokens)
             [records] = decode_all([generation], prompts, K, chosen.tokens, 0, Progress.silent())
             acceptance = Acceptance.of(records, K)
-            positions = " ".join(f"{rate:.2f}" for rate in acceptance.conditional())
+            positions = " ".join(f"{rate[0]:.2f}" for rate in acceptance.conditional(weights))
             print(f"| {choice.label} | {name} | {estimate(acceptance.tau(weights)):.2f} | {positions} |", flush=True)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acctax import theory
 from acctax.analyze import same_context
@@ -111,8 +112,8 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
         acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
         tau = acceptance.tau(by_prompt, record.looks)
-        own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
-        own |= _forward(arm, bandwidth)
+        own = _acceptance(acceptance, tau, by_prompt, record.looks) | _time(timing, K) | _speed(arm, timing, tau)
+        own |= _bytes(arm, timing) | _forward(arm, bandwidth)
         own |= predictions(arm, timing, tau, same.get(f"same/tau{suffix}") if K else 1.0, bandwidth)
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
         named |= {name + suffix: figure for name, figure in own.items()}
@@ -125,10 +126,10 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     return named
 
 
-def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
+def _acceptance(acceptance: Acceptance, tau: Draws, by_prompt: NDArray[np.float64], looks: int) -> Named:
     K = acceptance.K
-    rates = {"conditional": acceptance.conditional(), "unconditional": acceptance.unconditional()}
-    by_position = {f"accept/{kind}_{i + 1}": rates[kind][i] for kind in rates for i in range(K)}
+    rates = {kind: getattr(acceptance, kind)(by_prompt, looks) for kind in ("conditional", "unconditional")}
+    by_position = {f"accept/{kind}_{i}": rate for kind in rates for i, rate in enumerate(rates[kind], 1)}
     return {
         "accept/tau": tau,
         "accept/alpha_geo": theory.alpha_geo(tau, K),
