@@ -66,7 +66,7 @@ def test_same_context_stands_beside_free_running():
     table = tables.same_context(read([scored(first, 0.05), second]).sweep)
     [row] = table.rows  # what was not scored has none
     assert row[0] == "K=3" and row[4] == "0.970 → 0.900" and row[7] == "90.0 %" and row[3] in ("yes", "no")
-    assert value(row[5]) == pytest.approx(0.05 + 0.001 * 11.5, abs=1e-4)
+    assert value(row[5]) == pytest.approx(0.05 * (1 + 0.02 * 11.5), abs=1e-4)
     assert tables.same_context(read([second]).sweep) is None
 
 
