@@ -37,6 +37,7 @@ LARGEST_BATCH = 1000  # metrics in one call
 SQLITE = "sqlite:///"
 NOTE = "mlflow.note.content"  # Markdown on a run's page
 LEVERS = "levers.json"  # of the parent run
+SHORTEST_ID = 6  # of the letters that a run's id begins with, for a sweep to be named by them
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
 
 
@@ -229,14 +230,16 @@ def read_sweep(
 ) -> tuple[Measured, Verdict]:
     """What a sweep left, in the order it was measured, and the rules it was judged by.
 
-    uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
-    None is the latest that has a finished cell. Raises ConfigError where there is none.
+    uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id,
+    or what it alone begins with; None is the latest that has a finished cell. Raises ConfigError where there is none.
     """
     uri = _uri(uri)
     if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
         raise ConfigError("tracking.uri", uri, "no such file, nothing has been measured here yet")
     store = open_store(Tracking(uri=uri, experiment=experiment, artifacts=None, reuse=False))
-    sweeps = [sweep_id] if sweep_id else [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
+    sweeps = [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
+    if sweep_id:
+        sweeps = [_the_one(sweep_id, sweeps, uri)]
     for candidate in sweeps:
         of_sweep = f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'"
         finished, failed = (store.search(of_sweep, status)[::-1] for status in ("FINISHED", "FAILED"))
@@ -246,6 +249,18 @@ def read_sweep(
             rules = json.loads(store.client.get_run(candidate).data.tags["rules"])
             return Measured(records, failures, store.read_levers(candidate)), Verdict(**rules)
     raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
+
+
+def _the_one(begins: str, sweeps: Sequence[str], uri: str) -> str:
+    """The run id of these that begins so. Raises ConfigError where there is none, or another."""
+    found = [sweep for sweep in sweeps if sweep.startswith(begins)]
+    if len(begins) < SHORTEST_ID:
+        raise ConfigError("sweep", begins, f"must be a run id, {SHORTEST_ID} or more of its first letters, or latest")
+    if not found:
+        raise ConfigError("sweep", begins, f"no such sweep in {uri}")
+    if len(found) > 1:
+        raise ConfigError("sweep", begins, f"must name one sweep, {' and '.join(found[:2])} begin so")
+    return found[0]
 
 
 def _is_alive(pid: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from acctax.analyze.actions import Action
 from acctax.analyze.interaction import interactions
 from acctax.report import tables
-from tests.analyze.simulate import simulate
+from tests.analyze.simulate import REFERENCE, simulate
 from tests.report.sweeps import FAILURE, over_K, over_schemes, read, scored
 
 
@@ -96,6 +96,20 @@ def test_best_K_and_interaction_are_those_of_the_analysis():
     [its] = interactions(crossed)
     assert row[:3] == ("nvfp4_qkv", "int4", "3") and value(row[-1]) == pytest.approx(100 * its.beyond.value, abs=6e-2)
     assert tables.interaction(sweep) is None
+
+
+def test_a_K_that_did_not_move_is_not_stale():
+    same = [simulate(K, seed=K, candidate=replace(REFERENCE, T1=11e-3)) for K in (1, 2, 3)]
+    sweep = read(same).sweep
+    tuning = sweep.schemes[0].tuning()
+    [row] = tables.best_K(sweep).rows
+    assert tuning.moved is False and row[5] == "no" and row[-2:] == ("—", "—")
+
+
+def test_what_gains_nothing_is_no_lever():
+    nothing, little = (Action(f"by {gain}", 100.0, np.float64(gain), np.nan, np.nan, False) for gain in (3e-4, 6e-4))
+    assert [row[0] for row in tables.next_actions([nothing, little]).rows] == ["by 0.0006"]
+    assert tables.next_actions([nothing]) is None
 
 
 def test_failed_cells_are_listed():

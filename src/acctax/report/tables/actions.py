@@ -10,12 +10,13 @@ from acctax.report.tables.text import NONE, number, percent
 
 
 def next_actions(actions: Sequence[Action]) -> Table | None:
-    if not actions:
+    shown = [action for action in actions if action.measured or round(action.gain, 3)]  # +0.0 % is no lever
+    if not shown:
         return None
     return Table(
         "actions", "Next actions for the best configuration",
         ("lever", "tok/s", "gain", "95 % interval", "known by"),
-        tuple((_cells(action),) for action in actions),
+        tuple((_cells(action),) for action in shown),
         note="measured: by cells of this sweep. predicted: from the ledger, the clock and same-context acceptance.",
     )  # fmt: skip
 
