@@ -156,7 +156,8 @@ def test_plain_decoding_alone_is_called_so():
 
 
 @pytest.mark.parametrize("own, same, story", [
-    (0.8, 0.97, "The tax on own texts is not seen on the same text"),
+    (0.8, 0.97, "The tax on own texts is not seen on the same text: "),
+    (0.8, 1.0, "The tax on own texts is not seen on the same text, a bonus is: "),
     (0.8, 0.9, "The tax is seen on the same text too, smaller"),
     (0.9, 0.7, "The tax is seen on the same text too, larger"),
     (0.97, 0.7, "On the same text there is a tax that texts of their own hide"),

@@ -45,7 +45,7 @@ def _headline(scheme: Scheme) -> Headline:
 
 def _in_the_same_text(row: Row) -> str:
     """Where each arm on its own text and both on the same text tell different stories of acceptance."""
-    if row["same/disagrees"] != 1 or row.verdict == Name.INVALID:
+    if row["same/disagrees"] != 1 or row.verdict in (Name.INVALID, Name.REFERENCE):
         return ""
     own, same = row.estimate("accept/tau_ratio"), row.estimate("same/tau_ratio")
     told, seen = _moves(own), _moves(same)
@@ -54,7 +54,7 @@ def _in_the_same_text(row: Row) -> str:
     elif told == seen:
         story = f"The {told} is seen on the same text too, {'larger' if _larger(same, own) else 'smaller'}"
     else:
-        story = f"The {told} on own texts is not seen on the same text"
+        story = f"The {told} on own texts is not seen on the same text{f', a {seen} is' * bool(seen)}"
     return f"{story}: τ_c/τ_r {own:.3f} own, {same:.3f} same"
 
 

@@ -14,6 +14,7 @@ CAPTION = (
 )
 APART = ("target_quant", "drafter_quant", "draft_source", "K")  # named by itself, or without a say in the picture
 LABEL = 24  # letters of a line
+LINE = 0.1  # inches of the panel's height that a line needs among many
 
 
 def draw(sweep: Sweep) -> Figure | None:
@@ -21,9 +22,11 @@ def draw(sweep: Sweep) -> Figure | None:
     points = _points(sweep)
     if len(points) < 2:
         return None
-    figure, [panel] = style.facets(1, 1, 3.6, 3.6)
+    lines = sum(label.count("\n") + 1 for label in points)
+    figure, [panel] = style.facets(1, 1, 3.6, max(3.6, lines * LINE))
     front = _front(list(points.values()))
-    panel.step(*zip(*front), where="post", color=style.BLUE, linewidth=1.2, label="Pareto front")
+    if len(front) > 1:
+        panel.step(*zip(*front), where="post", color=style.BLUE, linewidth=1.2, label="Pareto front")
     looks = (("o", style.BLUE, "on the front"), ("x", style.VERMILION, "beaten by another"))
     for marker, colour, meaning in looks:
         beaten = [point for point in points.values() if (point in front) == (marker == "o")]

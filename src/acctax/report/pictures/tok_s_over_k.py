@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from acctax.analyze.best_k import BestK
@@ -58,6 +59,7 @@ def draw(sweep: Sweep) -> Figure | None:
         panel.set_xticks(arms[""].K)
         panel.set_xlim(-0.6, max(arms[""].K) + 0.6)
         panel.grid(axis="y")
+    panels[0].set_yticks([tok_s for tok_s in MaxNLocator(6).tick_values(low, high) if 0 <= tok_s <= high])
     panels[0].set_ylim(low, high)
     panels[0].set_ylabel("tok/s")
     style.legend(figure, panels, _alike([model for model in LINES if model in shown]))
