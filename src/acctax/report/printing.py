@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 
 # For terminals without Unicode: of the same width, so that columns stay where they are.
+ARROW = " →", "->"
 PLAIN = {
     "−": "-", "—": "-", "–": "-", "→": ">", "×": "x", "·": ".", "≤": "<", "≥": ">", "∞": "~", "…": ".", "│": "|",
     "█": "#", "─": "-", "τ": "t", "α": "a", "Σ": "S",
@@ -27,7 +28,7 @@ def spell(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return "".join(_spell(letter, encoding) for letter in text)
+        return "".join(_spell(letter, encoding) for letter in text.replace(*ARROW))
     return text
 
 
