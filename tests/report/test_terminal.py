@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from acctax.record import Failure
 from acctax.report import tables
 from acctax.report.folding import fold
 from acctax.report.printing import spell
@@ -97,6 +98,12 @@ def test_a_terminal_without_unicode_gets_other_letters(encoding):
     assert page.endswith("and on\n") and "REJECT" in page and "?" not in page
     wins = [line for line in page.splitlines() if re.match(r"K=\d", line)][:6]
     assert len({len(line) for line in wins}) == 1  # columns stay where they are
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_brackets_in_a_reason_are_letters(width):
+    failure = Failure("int4 K=3", "ValueError: [/tmp] is [bold]no[/bold] [/file]", "")
+    assert failure.reason in on_a_terminal(read(over_K()[:1], failure), width)
 
 
 def test_letters_keep_their_width():

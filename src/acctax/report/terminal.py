@@ -87,12 +87,12 @@ def _verdicts(spoken: list[Headline], failures: Sequence[Failure], width: int) -
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column()
     for headline in spoken:
-        grid.add_row(_verdict(headline.verdict), Text(headline.title, style="bold not dim"), headline.reason)
+        grid.add_row(_verdict(headline.verdict), Text(headline.title, style="bold not dim"), Text(headline.reason))
         for what, text in (("speed", headline.speeds), ("next", headline.advice)):
             if text:
-                grid.add_row("", what, text)
+                grid.add_row("", what, Text(text))
     for failure in failures:
-        grid.add_row(Text("FAILED", style="bold red"), Text(failure.name, style="bold not dim"), failure.reason)
+        grid.add_row(Text("FAILED", style="bold red"), Text(failure.name, style="bold not dim"), Text(failure.reason))
     return grid
 
 
@@ -101,10 +101,10 @@ def _stacked(spoken: list[Headline], failures: Sequence[Failure]) -> RenderableT
     for headline in spoken:
         told = headline.reason, headline.speeds, f"next: {headline.advice}" * bool(headline.advice)
         lines += [Text.assemble(_verdict(headline.verdict), " ", (headline.title, "bold")),
-                  *(Padding(line, (0, 0, 0, 2)) for line in told if line)]  # fmt: skip
+                  *(Padding(Text(line), (0, 0, 0, 2)) for line in told if line)]  # fmt: skip
     for failure in failures:
         heading = Text.assemble(("FAILED", "bold red"), " ", (failure.name, "bold"))
-        lines += [heading, Padding(failure.reason, (0, 0, 0, 2))]
+        lines += [heading, Padding(Text(failure.reason), (0, 0, 0, 2))]
     return Group(*lines)
 
 
