@@ -54,7 +54,7 @@ def main() -> None:
         source = choice.build(Setting(checkpoint, None, capacity))
         for name, decoding in DECODINGS.items():
             generation = Generation(target, source, rule_of(decoding), checkpoint.stop_tokens)
-            [records] = decode_all([generation], prompts, K, chosen.tokens, 0, Progress.silent())
+            [records], _ = decode_all([generation], prompts, K, chosen.tokens, 0, Progress.silent())
             acceptance = Acceptance.of(records, K)
             positions = " ".join(f"{rate:.2f}" for rate in acceptance.conditional())
             print(f"| {choice.label} | {name} | {estimate(acceptance.tau(weights)):.2f} | {positions} |", flush=True)
