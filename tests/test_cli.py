@@ -182,8 +182,7 @@ def test_a_sweep_from_end_to_end(cli, fake_work, monkeypatch):
         "[2/2] nvfp4_qkv K=2", "nvfp4_qkv K=2: ACCEPT it pays (0 s)",
     ]  # fmt: skip
     assert [cell.K for cell in fake_work.measured] == [1, 2] == [r.choices["K"] for r in fake_work.reported]
-    assert "[1/2] nvfp4_qkv K=1" in outcome.out
-    assert "nvfp4_qkv K=2: ACCEPT it pays" in outcome.out and "the table" in outcome.out
+    assert outcome.out == "the table\n"
     [parent], cells, [curve] = _runs("sweep"), _runs("cell"), _runs("curve")
     assert [run.info.status for run in (parent, *cells, curve)] == ["FINISHED"] * 4
     assert parent.data.tags["rerun"] == "python -m acctax target_quant=nvfp4_qkv K=1,2"
