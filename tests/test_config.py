@@ -46,7 +46,7 @@ def test_rules_keep_their_order_and_group(compose):
 def test_without_a_draft_source_K_is_0(compose):
     cell = compose("draft_source=none")
     assert cell.draft_source == NoDraft() and cell.K == 0
-    assert compose("draft_source=ngram").draft_source == NgramDraft(1, 3, "earliest")
+    assert compose("draft_source=ngram").draft_source == NgramDraft(None, 3, "earliest")
 
 
 def test_cell_id_follows_what_is_measured(compose, tmp_path):
