@@ -11,7 +11,7 @@ from acctax.errors import ConfigError
 def test_the_default_cell(compose):
     cell = compose()
     assert cell.choices() == {
-        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "mtp",
+        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "eagle",
         "K": 3, "workload": "mixed", "decoding": "greedy", "device": "cpu", "seed": 0}
     assert cell.is_reference and cell.reference() == cell
     assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
