@@ -11,7 +11,7 @@ from acctax.errors import ConfigError
 def test_the_default_cell(compose):
     cell = compose()
     assert cell.choices() == {
-        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "mtp",
+        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "eagle",
         "K": 3, "workload": "mixed", "decoding": "greedy", "device": "cpu", "seed": 0}
     assert cell.is_reference and cell.reference() == cell
     assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
@@ -46,7 +46,7 @@ def test_rules_keep_their_order_and_group(compose):
 def test_without_a_draft_source_K_is_0(compose):
     cell = compose("draft_source=none")
     assert cell.draft_source == NoDraft() and cell.K == 0
-    assert compose("draft_source=ngram").draft_source == NgramDraft(1, 3, "earliest")
+    assert compose("draft_source=ngram").draft_source == NgramDraft(None, 3, "earliest")
 
 
 def test_cell_id_follows_what_is_measured(compose, tmp_path):

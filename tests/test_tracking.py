@@ -183,6 +183,7 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     client = MlflowClient(uri)
     _sweep(uri)
     assert client.get_run(child).info.status == "RUNNING"  # this process lives
+    assert _sweep(uri).rivals == []  # and is no rival of itself
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for run_id in (sweep.run_id, child):
@@ -190,6 +191,14 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     _sweep(uri)
     assert {client.get_run(run_id).info.status for run_id in (sweep.run_id, child)} == {"KILLED"}
     assert os.getpid() != dead.pid
+
+
+def test_another_process_that_measures_is_a_rival(uri, sweep, compose):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        for run_id in (sweep.run_id, sweep.start_cell(compose(), "K=3")):
+            MlflowClient(uri).set_tag(run_id, "pid", str(other.pid))
+        assert _sweep(uri).rivals == [other.pid]
+        other.stdin.close()
 
 
 def test_what_was_verified_and_what_ended_it_come_back(uri, sweep, compose, make_record):

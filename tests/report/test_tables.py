@@ -72,13 +72,13 @@ def test_same_context_stands_beside_free_running():
 
 def test_actions_say_what_they_gain_and_how_that_is_known():
     actions = [
-        Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, measured=False),
-        Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), measured=True),
-        Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, measured=False),
+        Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, "bound"),
+        Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), "measured"),
+        Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, "predicted"),
     ]
     assert list(tables.next_actions(actions).rows) == [
-        ("no overhead", "110.0", "+10.0 %", "—", "predicted"),
-        ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured"),
+        ("no overhead", "110.0", "+10.0 %", "—", "bound"),
+        ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured, undecided"),
         ("o quantized", "90.0", "−10.0 %", "—", "predicted, rejected"),
     ]
     assert tables.next_actions([]) is None
@@ -107,7 +107,7 @@ def test_a_K_that_did_not_move_is_not_stale():
 
 
 def test_what_gains_nothing_is_no_lever():
-    nothing, little = (Action(f"by {gain}", 100.0, np.float64(gain), np.nan, np.nan, False) for gain in (3e-4, 6e-4))
+    nothing, little = (Action(f"by {gain}", 100.0, gain, np.nan, np.nan, "predicted") for gain in (3e-4, 6e-4))
     assert [row[0] for row in tables.next_actions([nothing, little]).rows] == ["by 0.0006"]
     assert tables.next_actions([nothing]) is None
 

@@ -12,7 +12,7 @@ from acctax.analyze import same_context
 from acctax.analyze.acceptance import Acceptance, Pairs, pair
 from acctax.analyze.decomposition import Corner, decompose
 from acctax.analyze.figures import Figures
-from acctax.analyze.intervals import Draws, Estimate, resample
+from acctax.analyze.intervals import Draws, Estimate, resample, widen
 from acctax.analyze.predictions import predictions
 from acctax.analyze.timing import Timing
 from acctax.analyze.validity import broken_identity, meaningless
@@ -121,6 +121,7 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     named["speed/W_total"] = named["speed/tok_s"] / named["speed/tok_s_ar_ref"]  # over the reference's plain decoding
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
     named = compare(*corners, W_cycle, record.is_reference) | named
+    named["speed/W_end_to_end"] = _end_to_end(pairs, by_prompt, named["accept/tau_ratio"], record.looks)
     if "same/tau_ratio" in same:
         named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
     return named
@@ -172,6 +173,12 @@ def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
         # end-to-end tok/s over τ/C, by the typical prompt: a stall that hits one says nothing of the others
         "speed/agreement": timing.C[0] / typical_cycle,
     }
+
+
+def _end_to_end(pairs: Pairs, by_prompt: NDArray[np.float64], tau_ratio: Draws, looks: int) -> Draws:
+    """W_spec by another clock: τ over the cycle time of whole texts, which the arms decoded in turns, by prompt."""
+    r, c = (np.log([prompt.seconds / len(prompt.committed) for prompt in its]) for its in zip(*pairs))
+    return tau_ratio * np.exp(widen(by_prompt @ (r - c), len(pairs), looks))
 
 
 def _bytes(arm: Arm, timing: Timing) -> Named:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from acctax.analyze import noise_floor
 from acctax.analyze.advice import advise
 from acctax.analyze.intervals import Estimate
 from acctax.analyze.rows import Row
@@ -112,14 +113,17 @@ def notes(sweep: Sweep) -> list[str]:
 
 def _noise_floor(sweep: Sweep) -> list[str]:
     """How far the ratios of the reference to itself lie from 1."""
-    rows = sweep.having(Name.REFERENCE)
-    ratios = [row.estimate(ratio) for row in rows for ratio in ("speed/W_AR", "speed/W_spec")]
+    ratios = noise_floor.ratios(sweep.rows)
     if not ratios:
         return []
     covered = sum(e.low <= 1 <= e.high for e in ratios)
     farthest = 100 * max(abs(e.value - 1) for e in ratios)
-    return [f"Noise floor, the reference against itself: W_AR and W_spec lie within {farthest:.1f} % of 1, "
-            f"{covered} of {len(ratios)} intervals contain it."]  # fmt: skip
+    floor = (f"Noise floor, the reference against itself: W_AR and W_spec lie within {farthest:.1f} % of 1, "
+             f"{covered} of {len(ratios)} intervals contain it.")  # fmt: skip
+    if not noise_floor.is_restless(sweep.rows):
+        return [floor]
+    return [f"WARNING: {floor} A quiet machine's would miss it once in twenty: what rests on the clock in this sweep "
+            "is less certain than its intervals say. Measure again while nothing else runs."]  # fmt: skip
 
 
 def _looped(rows: Sequence[Row]) -> list[str]:
