@@ -194,7 +194,7 @@ def test_a_sweep_from_end_to_end(cli, fake_work, monkeypatch):
 
     again = cli("target_quant=nvfp4_qkv", "K=2,3")  # 2 was measured, 3 was not
     assert again.code == 0 and [cell.K for cell in fake_work.measured] == [1, 2, 3]
-    assert f"measured before, run {cells[1].info.run_id}" in again.out
+    assert f"measured before, run {cells[1].info.run_id}" in again.err
     assert _runs("cell")[2].data.tags["origin"] == cells[1].info.run_id
     cli("target_quant=nvfp4_qkv", "K=2", "tracking.reuse=false")
     assert [cell.K for cell in fake_work.measured] == [1, 2, 3, 2]

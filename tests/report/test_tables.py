@@ -1,5 +1,6 @@
 """The tables say what the rows say."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from acctax.analyze.actions import Action
 from acctax.analyze.interaction import interactions
 from acctax.report import tables
+from acctax.report.summary import headlines
 from tests.analyze.simulate import REFERENCE, simulate
 from tests.report.sweeps import FAILURE, over_K, over_schemes, read, scored
 
@@ -115,3 +117,18 @@ def test_what_gains_nothing_is_no_lever():
 def test_failed_cells_are_listed():
     assert list(tables.failed([FAILURE]).rows) == [("int4 K=3", "MemoryError: no room for it")]
     assert tables.failed([]) is None
+
+
+def test_a_quantized_drafter_alone_has_its_bytes_explained():
+    cheaper = replace(REFERENCE, drafter=60e6, draft=4e-3)
+    note = tables.waterfall(read([simulate(3, candidate=cheaper, drafter_quant="nvfp4")]).sweep).note
+    assert note.endswith("what its bytes save is a gain of draft and overhead.")
+    assert "drafter" not in tables.waterfall(read(over_K()).sweep).note
+
+
+def test_every_K_has_its_verdict_in_the_headline():
+    sweep = read(over_K()).sweep
+    [headline] = headlines(sweep)
+    said = dict(part.split(" at K=") for part in re.findall(r"[A-Z]{5,} at K=[\d, ]*\d", headline.speeds))
+    rows = sweep.schemes[0].rows
+    assert {int(K): name for name, Ks in said.items() for K in Ks.split(", ")} == {row.K: row.verdict for row in rows}

@@ -79,9 +79,16 @@ def _speeds(scheme: Scheme, row: Row) -> str:
     if best and len(scheme.valid) > 1:
         parts.append(f"best K {scheme.best_K('_ref').K} → {best.K}")
     if len(scheme.rows) > 1:
-        alike = sum(other.verdict == row.verdict for other in scheme.rows)
-        parts.append(f"{row.verdict} at {alike} of {len(scheme.rows)} K")
+        parts.append(", ".join(f"{name} at K={Ks}" for name, Ks in _verdicts_over_K(scheme).items()))
     return ", ".join(parts)
+
+
+def _verdicts_over_K(scheme: Scheme) -> dict[Name, str]:
+    """Verdict → "1, 2, 5"."""
+    Ks: dict[Name, list[str]] = {}
+    for row in scheme.rows:
+        Ks.setdefault(row.verdict, []).append(str(row.K))
+    return {name: ", ".join(its) for name, its in Ks.items()}
 
 
 def notes(sweep: Sweep) -> list[str]:

@@ -10,13 +10,12 @@ from acctax.report.tables.text import NONE, number, percent
 
 
 def next_actions(actions: Sequence[Action]) -> Table | None:
-    shown = [action for action in actions if action.known == "measured" or round(action.gain, 3)]  # 0.0 % is no lever
-    if not shown:
+    if not actions:
         return None
     return Table(
         "actions", "Next actions for the best configuration",
         ("lever", "tok/s", "gain", "95 % interval", "known by"),
-        tuple((_cells(action),) for action in shown),
+        tuple((_cells(action),) for action in actions),
         note="tok/s: in the minutes in which the best configuration was measured. measured: the gain of cells of this "
              "sweep over plain decoding in their own jobs, against the best's; undecided: its interval contains 0. "
              "predicted: from the ledger, the clock and same-context acceptance. bound: nothing can do better.",
