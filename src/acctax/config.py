@@ -225,7 +225,7 @@ class Verdict:
 
     def __post_init__(self) -> None:
         require(0 < self.tax_threshold <= 1, "verdict.tax_threshold", self.tax_threshold,
-                "must lie in (0, 1], a share of the byte win: 0.5 is 50 %")
+                "must lie in (0, 1], a share of the byte win")
         require(self.margin >= 0, "verdict.margin", self.margin, "must be 0 or above")
 
 

@@ -108,17 +108,6 @@ def test_a_K_that_did_not_move_is_not_stale():
     assert tuning.moved is False and row[5] == "no" and row[-2:] == ("—", "—")
 
 
-def test_what_gains_nothing_is_no_lever():
-    nothing, little = (Action(f"by {gain}", 100.0, gain, np.nan, np.nan, "predicted") for gain in (3e-4, 6e-4))
-    assert [row[0] for row in tables.next_actions([nothing, little]).rows] == ["by 0.0006"]
-    assert tables.next_actions([nothing]) is None
-
-
-def test_failed_cells_are_listed():
-    assert list(tables.failed([FAILURE]).rows) == [("int4 K=3", "MemoryError: no room for it")]
-    assert tables.failed([]) is None
-
-
 def test_a_quantized_drafter_alone_has_its_bytes_explained():
     cheaper = replace(REFERENCE, drafter=60e6, draft=4e-3)
     note = tables.waterfall(read([simulate(3, candidate=cheaper, drafter_quant="nvfp4")]).sweep).note
