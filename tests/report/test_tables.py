@@ -108,6 +108,11 @@ def test_a_K_that_did_not_move_is_not_stale():
     assert tuning.moved is False and row[5] == "no" and row[-2:] == ("—", "—")
 
 
+def test_failed_cells_are_listed():
+    assert list(tables.failed([FAILURE]).rows) == [("int4 K=3", "MemoryError: no room for it")]
+    assert tables.failed([]) is None
+
+
 def test_a_quantized_drafter_alone_has_its_bytes_explained():
     cheaper = replace(REFERENCE, drafter=60e6, draft=4e-3)
     note = tables.waterfall(read([simulate(3, candidate=cheaper, drafter_quant="nvfp4")]).sweep).note
