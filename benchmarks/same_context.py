@@ -66,7 +66,7 @@ def main() -> None:
     written = {}
     for name, decoding in DECODINGS.items():
         plain = arm(reference, NoSource(), decoding).plain()
-        [written[name]] = decode_all([plain], prompts, 0, chosen.tokens, 0, progress)
+        [written[name]], _ = decode_all([plain], prompts, 0, chosen.tokens, 0, progress)
     for recipe in (AS_LOADED, *TARGETS):
         recipe = recipes.load(recipe) if isinstance(recipe, str) else recipe
         target, cells = Decoder.load(checkpoint, recipe, capacity), []

@@ -177,10 +177,13 @@ def test_a_sweep_from_end_to_end(cli, fake_work, monkeypatch):
     monkeypatch.setattr(environment, "describe", lambda: {
         "hardware": "a machine", "host": "here", "versions": "v", "commit": "abc"})
     outcome = cli("target_quant=nvfp4_qkv", "-m", "K=1,2")
-    assert outcome.code == 0 and outcome.err == ""
+    assert outcome.code == 0
+    assert outcome.err.splitlines() == [  # progress, and no warning of any library
+        "[1/2] nvfp4_qkv K=1", "nvfp4_qkv K=1: ACCEPT it pays (0 s)",
+        "[2/2] nvfp4_qkv K=2", "nvfp4_qkv K=2: ACCEPT it pays (0 s)",
+    ]  # fmt: skip
     assert [cell.K for cell in fake_work.measured] == [1, 2] == [r.choices["K"] for r in fake_work.reported]
-    assert "[1/2] nvfp4_qkv K=1" in outcome.out
-    assert "nvfp4_qkv K=2: ACCEPT it pays" in outcome.out and "the table" in outcome.out
+    assert outcome.out == "the table\n"
     [parent], cells, [curve] = _runs("sweep"), _runs("cell"), _runs("curve")
     assert [run.info.status for run in (parent, *cells, curve)] == ["FINISHED"] * 4
     assert parent.data.tags["rerun"] == "python -m acctax target_quant=nvfp4_qkv K=1,2"
@@ -192,7 +195,7 @@ def test_a_sweep_from_end_to_end(cli, fake_work, monkeypatch):
 
     again = cli("target_quant=nvfp4_qkv", "K=2,3")  # 2 was measured, 3 was not
     assert again.code == 0 and [cell.K for cell in fake_work.measured] == [1, 2, 3]
-    assert f"measured before, run {cells[1].info.run_id}" in again.out
+    assert f"measured before, run {cells[1].info.run_id}" in again.err
     assert _runs("cell")[2].data.tags["origin"] == cells[1].info.run_id
     cli("target_quant=nvfp4_qkv", "K=2", "tracking.reuse=false")
     assert [cell.K for cell in fake_work.measured] == [1, 2, 3, 2]
@@ -233,6 +236,32 @@ def test_levers_that_fail_leave_the_report(cli, store, fake_work, monkeypatch):
     assert outcome.code == 1 and "the table" in outcome.out
     assert outcome.err.endswith("failed: levers of the fastest candidate: MemoryError: no room\n")
     assert cli("K=1,2", "measure.levers=false").code == 0
+
+
+def test_a_terminal_that_is_gone_costs_no_report(cli, store, fake_work, monkeypatch):
+    """Whatever printing raises, the report is stored by then."""
+    def refuse(measured, folder):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys.modules["acctax.report"], "print_terminal", refuse)
+    with pytest.raises(BrokenPipeError):
+        cli("K=1")
+    [run] = _runs("sweep")
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlruns/mlflow.db")
+    assert run.data.tags["mlflow.note.content"] == "it pays"
+    assert [file.path for file in client.list_artifacts(run.info.run_id, "report")] == ["report/report.md"]
+
+
+def test_stdout_is_the_report_alone(cli, store, fake_work):
+    outcome = cli("K=1,2")
+    assert outcome.out == "the table\n" and "bf16 K=2: ACCEPT it pays" in outcome.err
+
+
+def test_a_rival_on_the_machine_is_told(cli, store, fake_work, monkeypatch):
+    from acctax import tracking
+
+    monkeypatch.setattr(tracking.Sweep, "_end_stale_runs", lambda self: [4711])
+    assert "WARNING: process 4711 measures on this machine too" in cli("K=1").err
 
 
 def test_an_interrupt_leaves_nothing_running(cli, store, fake_work):

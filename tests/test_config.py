@@ -11,7 +11,7 @@ from acctax.errors import ConfigError
 def test_the_default_cell(compose):
     cell = compose()
     assert cell.choices() == {
-        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "mtp",
+        "target": "smollm2_135m", "target_quant": "bf16", "drafter_quant": "none", "draft_source": "eagle",
         "K": 3, "workload": "mixed", "decoding": "greedy", "device": "cpu", "seed": 0}
     assert cell.is_reference and cell.reference() == cell
     assert cell.workload.file.parent.name == "workload" and cell.workload.file.name == "mixed.jsonl"
@@ -53,7 +53,7 @@ def test_rules_keep_their_order_and_group(compose):
 def test_without_a_draft_source_K_is_0(compose):
     cell = compose("draft_source=none")
     assert cell.draft_source == NoDraft() and cell.K == 0
-    assert compose("draft_source=ngram").draft_source == NgramDraft(1, 3, "earliest")
+    assert compose("draft_source=ngram").draft_source == NgramDraft(None, 3, "earliest")
 
 
 def test_cell_id_follows_what_is_measured(compose, tmp_path):
@@ -129,7 +129,8 @@ def test_rerun_command_measures_again(compose):
     (["measure=auto", "measure.budget.seconds=0"], "measure.budget.seconds=0.0: must be above 0"),
     (["measure.levers=perhaps"], "measure.levers=perhaps: must be true or false"),
     (["measure.rounds=0"], "measure.rounds=0: must be at least 1"),
-    (["verdict.tax_threshold=0"], "verdict.tax_threshold=0.0: must be above 0"),
+    (["verdict.tax_threshold=0"], "verdict.tax_threshold=0.0: must lie in (0, 1], a share of the byte win"),
+    (["verdict.tax_threshold=30"], "verdict.tax_threshold=30.0: must lie in (0, 1], a share of the byte win"),
     (["target_quant.rules=[{pattern: x}]"], "target_quant.rules[0].format=None: must be given"),
     (["+decoding.temprature=1"], "decoding.temprature=1: no such field, did you mean temperature?"),
     (["~target"], "target=None: must be given"),

@@ -61,6 +61,14 @@ def test_case_study_prints_its_three_numbers_and_needs_no_model(cli, monkeypatch
     assert all(number in outcome.out for number in ("11.78 %", "1.93 %", "83.6 %"))
 
 
+
 def test_an_unknown_experiment_is_refused(cli):
     outcome = cli("experiment=q_sweep")
     assert outcome.code == 2 and "experiment=q_sweep: no such option" in outcome.err
+
+
+@pytest.mark.parametrize("choice", ["K=4", "target_quant=int8", "measure.prompts=3"])
+def test_case_study_takes_no_choice(cli, choice):
+    outcome = cli("experiment=case_study", choice)
+    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
+    assert outcome.err.startswith(f"acctax: error: {choice}: must be left out") and not outcome.out

@@ -94,6 +94,20 @@ def test_read_sweep_returns_what_was_measured(uri, compose, finish, make_record)
         tracking.read_sweep(uri, empty.run_id)
 
 
+def test_a_sweep_is_named_by_what_its_id_alone_begins_with(uri, compose, finish):
+    first, second = _sweep(uri), _sweep(uri)
+    for sweep, K in ((first, 1), (second, 2)):
+        finish(sweep, compose(f"K={K}"))
+    begins = next(first.run_id[:n] for n in range(6, 32) if not second.run_id.startswith(first.run_id[:n]))
+    [record] = tracking.read_sweep(uri, begins)[0].records
+    assert record.choices["K"] == 1
+    for refused, told in ((first.run_id[:5], "6 or more of its first letters"), ("0" * 32, "no such sweep")):
+        with pytest.raises(ConfigError, match=f"sweep={refused}: .*{told}"):
+            tracking.read_sweep(uri, refused)
+    with pytest.raises(ConfigError, match="sweep=abcdef: must name one sweep, abcdef01 and abcdef02 begin so"):
+        tracking._the_one("abcdef", ["abcdef01", "12345678", "abcdef02"], uri)
+
+
 def test_read_sweep_makes_no_store(tmp_path):
     with pytest.raises(ConfigError, match="nothing has been measured here yet"):
         tracking.read_sweep(f"sqlite:///{tmp_path}/none.db")
@@ -169,6 +183,7 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     client = MlflowClient(uri)
     _sweep(uri)
     assert client.get_run(child).info.status == "RUNNING"  # this process lives
+    assert _sweep(uri).rivals == []  # and is no rival of itself
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for run_id in (sweep.run_id, child):
@@ -176,6 +191,14 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     _sweep(uri)
     assert {client.get_run(run_id).info.status for run_id in (sweep.run_id, child)} == {"KILLED"}
     assert os.getpid() != dead.pid
+
+
+def test_another_process_that_measures_is_a_rival(uri, sweep, compose):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        for run_id in (sweep.run_id, sweep.start_cell(compose(), "K=3")):
+            MlflowClient(uri).set_tag(run_id, "pid", str(other.pid))
+        assert _sweep(uri).rivals == [other.pid]
+        other.stdin.close()
 
 
 def test_what_was_verified_and_what_ended_it_come_back(uri, sweep, compose, make_record):

@@ -34,8 +34,8 @@ def main() -> None:
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it would print
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
-    config.register_options()
     try:
+        config.register_options()
         measure()
     except sweep.CellsFailed as error:
         _fail(str(error), 1)

@@ -224,7 +224,8 @@ class Verdict:
     resamples: int = 2000  # conf/ takes it from the measure group
 
     def __post_init__(self) -> None:
-        require(self.tax_threshold > 0, "verdict.tax_threshold", self.tax_threshold, "must be above 0")
+        require(0 < self.tax_threshold <= 1, "verdict.tax_threshold", self.tax_threshold,
+                "must lie in (0, 1], a share of the byte win")
         require(self.margin >= 0, "verdict.margin", self.margin, "must be 0 or above")
 
 

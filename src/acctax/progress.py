@@ -1,6 +1,7 @@
 """How far a sweep is: two bars on a terminal, a few plain lines elsewhere.
 
-Nothing here runs in a thread: the bars are drawn only when a phase advances, so they never disturb the clock.
+Nothing here runs in a thread: the bars are drawn only when a phase advances, so they never disturb the clock. All of
+it goes to stderr, so that stdout is the report alone and may be piped, cut or of any encoding.
 """
 
 import time
@@ -26,7 +27,7 @@ class Progress:
 
     def __init__(self, cells: int, console: Console | None = None):
         self.cells = cells
-        self.console = console or Console()
+        self.console = console or Console(stderr=True)
         self.done = 0
         self._seconds_spent = 0.0  # in the cells that are done
         self._cell_started = self._shown = time.monotonic()

@@ -100,6 +100,9 @@ class _Sweep:
     def measure(self) -> None:
         with Progress(len(self.cells)) as progress:
             token = PROGRESS.set(progress)
+            if self.log.rivals:
+                pids = ", ".join(map(str, self.log.rivals))
+                progress.note(f"WARNING: process {pids} measures on this machine too: neither's clock can be trusted")
             try:
                 for number in range(len(self.cells)):
                     with progress.cell(self._names[number]):
@@ -166,8 +169,8 @@ class _Sweep:
             self.log.log_curve(cell, name, [(cell.K, metrics) for cell, metrics in points])
         findings = report.read(Measured(self.records, self.failures, self.levers), self.cells[0].verdict)
         files = report.write(findings, folder)
+        self.log.store_report(files, report.spoken(findings))  # before any terminal can refuse to show it
         report.print_terminal(findings, folder)
-        self.log.store_report(files, report.spoken(findings))
 
 
 def _line(error: Exception) -> str:

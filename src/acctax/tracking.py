@@ -37,6 +37,7 @@ LARGEST_BATCH = 1000  # metrics in one call
 SQLITE = "sqlite:///"
 NOTE = "mlflow.note.content"  # Markdown on a run's page
 LEVERS = "levers.json"  # of the parent run
+SHORTEST_ID = 6  # of the letters that a run's id begins with, for a sweep to be named by them
 logging.getLogger("mlflow").setLevel(logging.WARNING)  # it reports every step of making a database
 
 
@@ -123,7 +124,7 @@ class Sweep:
     def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str, rules: Verdict):
         """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be used."""
         self._store, self._reuse, self._environment = open_store(settings), settings.reuse, dict(environment)
-        self._end_stale_runs()
+        self.rivals = self._end_stale_runs()
         self.run_id = self._start("sweep", name, {"rerun": command, "rules": json.dumps(asdict(rules))})
         try:
             self._store.client.log_text(self.run_id, command, "command.txt")
@@ -142,12 +143,19 @@ class Sweep:
             self._store.client.log_batch(run.info.run_id, params=batch)
         return run.info.run_id
 
-    def _end_stale_runs(self) -> None:
-        """Runs that a killed process left open. Only where the store is a local file is a pid this machine's."""
+    def _end_stale_runs(self) -> list[int]:
+        """End runs that a killed process left open; the processes of those that are at work.
+
+        Only where the store is a local file is a pid this machine's.
+        """
+        at_work = set()
         if self._store.uri.startswith(SQLITE):
             for run in self._store.search(f"tags.host = '{socket.gethostname()}'", status="RUNNING"):
-                if not _is_alive(int(run.data.tags["pid"])):
+                if _is_alive(pid := int(run.data.tags["pid"])):
+                    at_work.add(pid)
+                else:
                     self._store.client.set_terminated(run.info.run_id, status="KILLED")
+        return sorted(at_work - {os.getpid()})
 
     def find_finished(self, cell: Cell, runs_on: Mapping[str, str]) -> tuple[str, Record] | None:
         """The run and record of the same cell, validly measured on the same hardware by the same clean commit.
@@ -229,14 +237,16 @@ def read_sweep(
 ) -> tuple[Measured, Verdict]:
     """What a sweep left, in the order it was measured, and the rules it was judged by.
 
-    uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id;
-    None is the latest that has a finished cell. Raises ConfigError where there is none.
+    uri: None is MLFLOW_TRACKING_URI, else mlruns/mlflow.db below the working directory. sweep_id: the parent's run id,
+    or what it alone begins with; None is the latest that has a finished cell. Raises ConfigError where there is none.
     """
     uri = _uri(uri)
     if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
         raise ConfigError("tracking.uri", uri, "no such file, nothing has been measured here yet")
     store = open_store(Tracking(uri=uri, experiment=experiment, artifacts=None, reuse=False))
-    sweeps = [sweep_id] if sweep_id else [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
+    sweeps = [run.info.run_id for run in store.search("tags.kind = 'sweep'")]
+    if sweep_id:
+        sweeps = [_the_one(sweep_id, sweeps, uri)]
     for candidate in sweeps:
         of_sweep = f"tags.kind = 'cell' and tags.`mlflow.parentRunId` = '{candidate}'"
         finished, failed = (store.search(of_sweep, status)[::-1] for status in ("FINISHED", "FAILED"))
@@ -246,6 +256,18 @@ def read_sweep(
             rules = json.loads(store.client.get_run(candidate).data.tags["rules"])
             return Measured(records, failures, store.read_levers(candidate)), Verdict(**rules)
     raise ConfigError("sweep", sweep_id or "latest", f"no sweep with a finished cell in {uri}")
+
+
+def _the_one(begins: str, sweeps: Sequence[str], uri: str) -> str:
+    """The run id of these that begins so. Raises ConfigError where there is none, or another."""
+    found = [sweep for sweep in sweeps if sweep.startswith(begins)]
+    if len(begins) < SHORTEST_ID:
+        raise ConfigError("sweep", begins, f"must be a run id, {SHORTEST_ID} or more of its first letters, or latest")
+    if not found:
+        raise ConfigError("sweep", begins, f"no such sweep in {uri}")
+    if len(found) > 1:
+        raise ConfigError("sweep", begins, f"must name one sweep, {' and '.join(found[:2])} begin so")
+    return found[0]
 
 
 def _is_alive(pid: int) -> bool:

@@ -22,8 +22,17 @@ def prompt(drafted, accepted, committed=None, capped=False):
     )
 
 
+def measured(prompts):
+    """Weights of the sample alone."""
+    return resample(len(prompts), 0, np.random.default_rng(0))
+
+
 def tau(*prompts, K):
-    return Acceptance.of(prompts, K).tau(resample(len(prompts), 0, np.random.default_rng(0)))[0]
+    return Acceptance.of(prompts, K).tau(measured(prompts))[0]
+
+
+def rates(kind, *prompts, K):
+    return [draws[0] for draws in getattr(Acceptance.of(prompts, K), kind)(measured(prompts))]
 
 
 def test_matches_after_the_first_miss_do_not_count():
@@ -49,24 +58,21 @@ def test_a_cycle_without_a_draft_is_a_cycle():
     acceptance = Acceptance.of([cycles], 4)
     assert tau(cycles, K=4) == pytest.approx(case["expect_tau"])
     assert acceptance.draft_rate() == 6 / 8
-    assert acceptance.unconditional() == [1, 1, 0.5, 0.5]  # of the two cycles that offered a draft
+    assert rates("unconditional", cycles, K=4) == [1, 1, 0.5, 0.5]  # of the two cycles that offered a draft
 
 
 def test_conditional_acceptance_from_the_histogram():
     case = CASES["histogram"]
     lengths = [int(length) for length, count in case["lengths"].items() for _ in range(count)]
-    acceptance = Acceptance.of([prompt([3] * 10, lengths)], 3)
-    assert acceptance.histogram.tolist() == [0, 5, 0, 5]
-    assert acceptance.conditional() == [
-        1,
-        case["expect_conditional"]["2|1"],
-        case["expect_conditional"]["3|2"],
-    ]
-    assert acceptance.unconditional() == [1, 0.5, 0.5]
+    cycles = prompt([3] * 10, lengths)
+    assert Acceptance.of([cycles], 3).histogram.tolist() == [0, 5, 0, 5]
+    expect = case["expect_conditional"]
+    assert rates("conditional", cycles, K=3) == [1, expect["2|1"], expect["3|2"]]
+    assert rates("unconditional", cycles, K=3) == [1, 0.5, 0.5]
 
 
 def test_short_drafts_fully_accepted_are_no_misses():
-    assert Acceptance.of([prompt([1, 3], [1, 3])], 3).unconditional() == [1, 1, 1]
+    assert rates("unconditional", prompt([1, 3], [1, 3]), K=3) == [1, 1, 1]
 
 
 def test_tau_is_the_micro_average():
@@ -102,7 +108,7 @@ def test_nothing_drafted():
     acceptance = Acceptance.of([plain], 0)
     assert tau(plain, K=0) == 1
     assert np.isnan(acceptance.draft_rate())
-    assert acceptance.conditional() == []
+    assert acceptance.conditional(measured([plain])) == []
 
 
 def test_prompts_whose_reference_loops_leave_both_arms():
@@ -118,3 +124,19 @@ def test_both_arms_see_the_same_resamples():
     weights = resample(30, 200, np.random.default_rng(1))
     r, c = (Acceptance.of(arm.prompts, 3).tau(weights) for arm in (record.reference, record.candidate))
     assert np.std(np.log(c / r)) < np.std(np.log(c / np.roll(r, 1)))  # than if each had resamples of its own
+
+
+def test_rates_by_position_pair_by_prompt_as_tau_does():
+    record = simulate(prompts=30, spread=1.5)
+    weights = resample(30, 300, np.random.default_rng(1))
+    r, c = (Acceptance.of(arm.prompts, 3).conditional(weights)[0][1:] for arm in (record.reference, record.candidate))
+    assert np.std(c - r) < np.std(c - np.roll(r, 1))
+
+
+def test_a_rate_never_leaves_0_to_1_and_of_one_prompt_has_no_interval():
+    record = simulate(prompts=3, spread=3)
+    weights = resample(3, 200, np.random.default_rng(0))
+    rates = np.array(Acceptance.of(record.candidate.prompts, 3).conditional(weights))
+    assert np.all((0 <= rates) & (rates <= 1))
+    [alone] = Acceptance.of([prompt([1, 1], [0, 1])], 1).conditional(resample(1, 5, np.random.default_rng(0)))
+    assert alone[0] == 0.5 and np.isnan(alone[1:]).all()

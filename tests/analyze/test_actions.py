@@ -40,7 +40,7 @@ def test_kernels_at_the_ceiling_leave_bytes_over_bandwidth_and_the_overhead():
     found = action(rank(sweep([best])), "kernels at the bandwidth ceiling")
     assert found.tok_s == pytest.approx(best["accept/tau"] / C)
     assert found.gain == pytest.approx(BODY.C(3) / C - 1)
-    assert not found.measured and math.isnan(found.low)
+    assert found.known == "bound" and math.isnan(found.low)
 
 
 def test_look_up_reads_nothing_so_that_no_bandwidth_quickens_it():
@@ -52,6 +52,29 @@ def test_look_up_reads_nothing_so_that_no_bandwidth_quickens_it():
 def test_overhead_gone():
     found = action(rank(sweep([cell()])), "no overhead")
     assert found.gain == pytest.approx(BODY.C(3) / (BODY.C(3) - BODY.overhead) - 1)
+
+
+def test_an_overhead_below_the_clocks_noise_is_no_lever():
+    """A cycle that was clocked shorter than its own parts."""
+    best = cell()
+    values = {"time/O_ms": -0.5, "time/C_ms": best["time/C_ms"] - 0.5 - best["time/O_ms"]}
+    actions = rank(sweep([replace(best, figures=Figures(best.figures.values | values))]))
+    assert "no overhead" not in {a.name for a in actions}
+    C = best["bytes/cycle_MB"] / best["bytes/bandwidth_GBs"]  # ms, and nothing is taken off it
+    assert action(actions, "kernels at the bandwidth ceiling").gain == pytest.approx(values["time/C_ms"] / C - 1)
+
+
+def test_plain_decoding_is_measured_and_never_predicted():
+    """It would be predicted to be the best; every cell has clocked it."""
+    slow = replace(BODY, alpha=0.3, draft=13e-3)
+    actions = rank(sweep([cell(K, slow, reference=replace(REFERENCE, alpha=0.3, draft=13e-3)) for K in (1, 2)]))
+    assert "K=0" not in {a.name for a in actions} and action(actions, "plain decoding, K=0").gain > 0
+
+
+def test_what_changes_nothing_is_no_lever():
+    best = cell()
+    found = {a.name for a in rank(sweep([best]), [lever(best, "o", None, 0.0), lever(best, "mlp", None, 40e6)])}
+    assert "mlp quantized, bytes alone" in found and "o quantized, bytes alone" not in found
 
 
 def test_a_better_drafter():
@@ -85,7 +108,7 @@ def test_other_cells_are_measured_and_drift_between_jobs_is_not_in_them():
     measured = sweep([other, best])
     assert measured.best is best
     found = action(rank(measured), "nvfp4_qkv, K=3")
-    assert found.measured and found.gain < 0
+    assert found.known == "measured" and found.gain < 0
     assert found.gain == pytest.approx(other["speed/W_total"] / best["speed/W_total"] - 1)
     assert found.low < found.gain < found.high
     assert found.tok_s == pytest.approx(best["speed/tok_s"] * (1 + found.gain))
@@ -102,7 +125,7 @@ def test_what_loses_comes_last():
 def test_nothing_quantized_may_be_the_best():
     worse = cell(candidate=replace(QKV, alpha=0.5, T1=13e-3), target_quant="nvfp4_qkv")
     found = action(rank(sweep([worse])), "nothing quantized, self:int8_all K=3")
-    assert found.measured and found.gain == pytest.approx(1 / worse["speed/W_spec"] - 1)
+    assert found.known == "measured" and found.gain == pytest.approx(1 / worse["speed/W_spec"] - 1)
 
 
 def test_plain_decoding_may_be_the_best():
@@ -110,7 +133,7 @@ def test_plain_decoding_may_be_the_best():
     row = cell(candidate=slow, reference=replace(REFERENCE, alpha=0.3, draft=13e-3), target_quant="nvfp4_qkv")
     actions = rank(sweep([row]))
     plain = action(actions, "plain decoding, K=0")
-    assert plain.measured and plain.gain == pytest.approx(1 / row["speed/speedup"] - 1) and plain.gain > 0
+    assert plain.known == "measured" and plain.gain == pytest.approx(1 / row["speed/speedup"] - 1) and plain.gain > 0
     assert action(actions, "nothing quantized, plain decoding").gain == pytest.approx(1 / row["speed/W_total"] - 1)
 
 
@@ -130,7 +153,7 @@ def test_a_component_to_quantize_saves_bytes_and_costs_acceptance():
     ))  # fmt: skip
     assert saves.gain == pytest.approx(BODY.C(3) / (BODY.C(3) - 0.2 * BODY.T(4)) - 1)
     assert costs.gain == pytest.approx(0.8 * BODY.C(3) / (BODY.C(3) - 0.01 * BODY.T(4)) - 1)
-    assert costs.gain < 0 and not saves.measured
+    assert costs.gain < 0 and saves.known == "predicted"
     assert unscored.gain == pytest.approx(saves.gain)
 
 
@@ -150,12 +173,12 @@ def test_references_alone_have_levers_too():
     row = analyze(simulate(3, candidate=REFERENCE, is_reference=True, **EXACT), RULES)
     actions = rank(sweep([row]))
     assert {a.name for a in actions} == {"kernels at the bandwidth ceiling", "no overhead", "α + 0.05"}
-    assert not any(a.measured for a in actions)
+    assert not any(a.known == "measured" for a in actions)
 
 
 def test_plain_decoding_has_no_draft_levers():
     actions = rank(sweep([cell(K=0)]))
-    assert {a.name for a in actions if not a.measured} == {"kernels at the bandwidth ceiling", "no overhead"}
+    assert {a.name for a in actions if a.known != "measured"} == {"kernels at the bandwidth ceiling", "no overhead"}
 
 
 def test_nothing_valid():

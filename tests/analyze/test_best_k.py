@@ -85,6 +85,36 @@ def test_tuning_K_again_gives_some_of_the_tax_back():
     assert scheme.tax_at_own_K().counted < same["tax/counted"]
 
 
+def test_what_tuning_gives_back_is_what_the_candidate_gains_by_it():
+    scheme = only(rows(range(1, 9), WORSE, reference=CHEAP, **EXACT))
+    r, c = scheme.best_K("_ref").K, scheme.best_K().K
+    same, own = scheme.at(r), scheme.at(c)
+    gain = own["speed/speedup"] / same["speed/speedup"] - 1
+    its = scheme.tax_at_own_K()
+    assert c < r and its.R == pytest.approx(same["speed/W_spec"] * (1 + gain))
+    assert its.potential == pytest.approx(same["tax/potential"])
+    assert same["tax/clocked"] - its.clocked == pytest.approx(same["speed/W_spec"] * gain / its.potential)
+
+
+@pytest.mark.parametrize("candidate", [replace(QKV, draft=2e-3, T1=9e-3), replace(QKV, draft=2.6e-3, alpha=0.88)])
+def test_where_both_best_K_are_one_tuning_gives_nothing_back(candidate):
+    """Whatever the bytes alone would call the best K."""
+    for scheme in (only(rows(Ks, candidate, reference=CHEAP, **EXACT)) for Ks in ([2, 3], [1, 2], [4])):
+        own, K = scheme.tax_at_own_K(), scheme.best_K().K
+        assert scheme.best_K("_ref").K == K > 0
+        assert own.counted == pytest.approx(scheme.at(K)["tax/counted"])
+        assert own.clocked == pytest.approx(scheme.at(K)["tax/clocked"])
+
+
+def test_plain_decoding_at_best_has_no_acceptance_to_lose():
+    slow = replace(CHEAP, alpha=0.3, draft=13e-3)
+    assert only(rows(candidate=slow, reference=slow, **EXACT)).tax_at_own_K() is None
+    scheme = only(rows(range(1, 4), replace(slow, ledger=QKV.ledger, T1=QKV.T1), reference=CHEAP, **EXACT))
+    own = scheme.tax_at_own_K()  # the candidate alone decodes plainly
+    same = scheme.at(scheme.best_K("_ref").K)
+    assert scheme.best_K().K == 0 and own.R == pytest.approx(same["speed/W_spec"] / same["speed/speedup"])
+
+
 def test_one_deep_cell_predicts_the_best_K():
     """Seen at K=8 alone; with that depth's identity the only thing that was measured."""
     deepest = rows([8], WORSE, reference=CHEAP, **EXACT)

@@ -44,6 +44,8 @@ def test_intervals_cover_the_truth():
     truth = {
         "accept/tau_ratio": A,
         "accept/tau": vast["accept/tau"],
+        "accept/conditional_1": vast["accept/conditional_1"],
+        "accept/conditional_3_ref": vast["accept/conditional_3_ref"],
         "speed/W_AR": REFERENCE.T1 / QKV.T1,
         "speed/W_spec": W_spec,
         "tax/clocked": 1 - (W_spec - 1) / (W_spec / A - 1),
@@ -175,6 +177,12 @@ def test_metrics_have_values_and_groups():
     }
     for name in RATIOS + ("accept/tau_ref", "speed/tok_s_ar", "time/T1_ms", "bytes/BW_eff_GBs"):
         assert metrics[f"{name}_lo"] <= metrics[name] <= metrics[f"{name}_hi"]
+
+
+def test_metrics_leave_out_what_stands_by_position():
+    row = analyze(simulate(3), QUICK)
+    assert row["accept/conditional_2_lo"] < row["accept/conditional_2"] < row["accept/conditional_2_hi"]
+    assert not any(name.startswith(("accept/conditional", "accept/unconditional")) for name in row.metrics())
 
 
 def test_looped_prompts_are_counted():

@@ -4,7 +4,10 @@ import pytest
 
 from acctax.analyze import Rules, analyze, sweep
 from acctax.analyze.advice import advise, commands
+from acctax.analyze.figures import Figures
+from acctax.analyze.noise_floor import is_restless
 from acctax.analyze.sweep import fastest
+from acctax.report.summary import notes
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
 RULES = Rules(resamples=300)
@@ -90,6 +93,15 @@ def test_advice_for_a_best_K_that_moved():
     assert "re-tune K" in advise(only(rows(**EXACT)))
 
 
+def test_a_win_at_a_K_that_does_not_pay_is_not_shipped():
+    """W_spec is far above 1, at the one K that was measured: plain decoding is faster all the same."""
+    quick = replace(QKV, alpha=0.3, T1=6e-3, draft=6e-3)
+    scheme = only(rows(Ks=[3], candidate=quick, reference=replace(REFERENCE, alpha=0.3, draft=13e-3), **EXACT))
+    assert scheme.headline.verdict == "ACCEPT" and scheme.headline["speed/speedup"] < 1
+    assert "decode plainly" in advise(scheme) and "ship" not in advise(scheme)
+    assert advise(only(rows(Ks=[0], candidate=quick, **EXACT))) == "ship it"
+
+
 def test_advice_for_speculation_that_never_pays():
     assert "decode plainly" in advise(only(rows(candidate=replace(QKV, alpha=0.3, draft=13e-3))))
 
@@ -101,3 +113,25 @@ def test_the_fastest_candidate_is_a_valid_one_and_drift_chooses_none():
     broken = replace(quick, verdict="INVALID")
     assert fastest([reference, broken, slow, quick]) is quick
     assert fastest([reference, broken]) is None
+
+
+def reference_cell(*missed):
+    """An A/A cell whose intervals of the named ratios miss 1."""
+    row = analyze(simulate(3, candidate=REFERENCE, is_reference=True), RULES)
+    ends = {f"speed/{ratio}{end}": value for ratio in ("W_AR", "W_spec")
+            for end, value in (("", 0.92), ("_lo", 0.87), ("_hi", 0.97 if ratio in missed else 1.02))}  # fmt: skip
+    return replace(row, figures=Figures(row.figures.values | ends))
+
+
+def test_a_noise_floor_that_misses_1_is_told_loudly():
+    for missed, restless in ((("W_AR", "W_spec"), True), (("W_AR",), False), ((), False)):
+        row = reference_cell(*missed)
+        [_, *_] = said = notes(sweep([row]))
+        assert is_restless([row]) == restless == said[0].startswith("WARNING")
+        assert ("quieter machine" in advise(only([row]))) == restless
+
+
+def test_one_interval_in_twenty_may_miss():
+    quiet = [reference_cell() for _ in range(19)]
+    assert not is_restless([*quiet, reference_cell("W_AR")]) and not is_restless(rows(Ks=[1]))
+    assert is_restless([*quiet, *(reference_cell("W_AR", "W_spec") for _ in range(3))])

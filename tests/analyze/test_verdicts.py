@@ -9,21 +9,26 @@ from acctax.analyze.verdicts import LOSSES, decide
 from tests.analyze.simulate import LEDGER, NVFP4, QKV, REFERENCE, simulate
 
 RULES = Rules()
+LOST = (0.9, 0.85, 0.95)  # a W_spec
 BODY = replace(REFERENCE, alpha=0.95, T1=6e-3, draft=3e-3,
                ledger={name: size * NVFP4 for name, size in LEDGER.items()})  # fmt: skip
 
 
 def figures(W_spec=(1.2, 1.15, 1.25), tax=(0.2, 0.1, 0.3), clocked=(0.2, 0.0, 0.4), potential=0.25,
-            A=(0.95, 0.93, 0.97), **losses):  # fmt: skip
-    values = {"tax/potential": potential}
+            A=(0.95, 0.93, 0.97), texts=(1.2, 1.15, 1.25), W_bytes=1.3, **losses):  # fmt: skip
+    """A loss is a value, or the value and the ends of its interval."""
+    values = {"tax/potential": potential, "bytes/W": W_bytes}
     for name, ends in {
         "speed/W_spec": W_spec,
+        "speed/W_end_to_end": texts,
         "tax/counted": tax,
         "tax/clocked": clocked,
         "accept/tau_ratio": A,
     }.items():
         values |= dict(zip((name, f"{name}_lo", f"{name}_hi"), ends))
-    values |= {LOSSES[name]: losses.get(name.replace(" ", "_"), 0.01) for name in LOSSES}
+    for name, figure in LOSSES.items():
+        loss = losses.get(name.replace(" ", "_"), 0.01)
+        values |= dict(zip((figure, f"{figure}_lo", f"{figure}_hi"), loss if isinstance(loss, tuple) else (loss,)))
     return Figures(values)
 
 
@@ -47,18 +52,18 @@ def test_a_tax_above_the_threshold_is_rejected_though_there_is_a_win():
 
 @pytest.mark.parametrize("component", LOSSES)
 def test_without_a_win_the_largest_loss_is_named(component):
-    v = verdict(W_spec=(0.9, 0.85, 0.95), **{component.replace(" ", "_"): 0.4})
+    v = verdict(W_spec=LOST, texts=LOST, **{component.replace(" ", "_"): 0.4})
     assert (v.name, v.component) == ("REJECT", component)
     assert "no win: W_spec 0.900" in v.reason
 
 
 def test_no_win_even_at_equal_acceptance():
-    v = verdict(W_spec=(0.9, 0.85, 0.95), potential=-0.05, kernels=0.3)
+    v = verdict(W_spec=LOST, texts=LOST, potential=-0.05, kernels=0.3)
     assert "no win even at equal acceptance" in v.reason
 
 
 def test_a_clock_that_sees_less_than_the_count_is_told():
-    v = verdict(tax=(1.5, 1.3, 1.7), W_spec=(0.97, 0.95, 0.99), clocked=(0.6, 0.4, 0.8), acceptance=0.2)
+    v = verdict(tax=(1.5, 1.3, 1.7), W_spec=LOST, texts=LOST, clocked=(0.6, 0.4, 0.8), acceptance=0.2)
     assert "the clock sees less" in v.reason
 
 
@@ -66,14 +71,14 @@ def test_a_tax_across_the_threshold_wants_prompts():
     v = verdict(tax=(0.375, 0.125, 0.625))
     assert v.name == "UNDECIDED"
     # twice the distance takes four times the prompts
-    assert v.remedy == "about 96 prompts would decide, 24 now: measure.prompts=96"
+    assert v.remedy == "about 96 prompts (24 now) would decide: measure.prompts=96"
 
 
 def test_a_win_across_the_floor_wants_what_is_widest():
     by_clock = verdict(W_spec=(1.125, 0.875, 1.375), A=(0.99, 0.98, 1.0))
-    assert by_clock.remedy == "about 24 rounds would decide, 6 now: measure.rounds=24"
+    assert by_clock.remedy == "about 24 rounds (6 now) would decide: measure.rounds=24"
     by_count = verdict(W_spec=(1.125, 0.875, 1.375), A=(1.0, 0.8, 1.2))
-    assert by_count.remedy == "about 96 prompts would decide, 24 now: measure.prompts=96"
+    assert by_count.remedy == "about 96 prompts (24 now) would decide: measure.prompts=96"
 
 
 def test_too_close_to_call():
@@ -94,7 +99,7 @@ def test_a_threshold_moves_the_tax():
 def test_without_a_byte_win_the_clock_decides_alone():
     none = (math.nan,) * 3
     assert verdict(tax=none).name == "ACCEPT"
-    assert verdict(tax=none, W_spec=(0.9, 0.85, 0.95)).name == "REJECT"
+    assert verdict(tax=none, W_spec=LOST, texts=LOST).name == "REJECT"
     assert verdict(tax=none, W_spec=(1.0, 0.9, 1.1)).name == "UNDECIDED"
 
 
@@ -113,6 +118,58 @@ def test_simulated_quantizations_get_the_verdict_they_deserve():
         simulate(K=3, reference=replace(REFERENCE, alpha=0.76), candidate=replace(BODY, alpha=0.95)), rules
     )
     assert gains.verdict == "ACCEPT" and gains["accept/tau_ratio"] > 1 and "bonus" in gains.reason
+
+
+def test_a_loss_within_its_noise_ate_nothing():
+    wild, sure = (0.4, -0.1, 0.9), (0.1, 0.05, 0.15)
+    v = verdict(W_spec=LOST, texts=LOST, kernels=wild, draft_and_overhead=sure)
+    assert v.component == "draft and overhead" and "noise" not in v.reason
+    v = verdict(W_spec=LOST, texts=LOST, kernels=wild)
+    assert v.component == "kernels" and "no loss alone is beyond its noise" in v.reason
+
+
+def test_a_target_that_is_as_it_was_has_kernels_that_are_as_they_were():
+    wild = dict(kernels=(0.4, 0.3, 0.5), verify_width=(0.3, 0.2, 0.4), draft_and_overhead=(0.1, -0.1, 0.3))
+    assert verdict(W_spec=LOST, texts=LOST, W_bytes=1.0, **wild).component == "draft and overhead"
+    assert verdict(W_spec=LOST, texts=LOST, **wild).component == "kernels"
+
+
+@pytest.mark.parametrize("win, texts", [((1.4, 1.1, 1.8), (0.95, 0.9, 0.99)), (LOST, (1.1, 1.05, 1.15))])
+def test_a_clock_that_whole_texts_contradict_decides_nothing(win, texts):
+    v = verdict(W_spec=win, texts=texts)
+    assert v.name == "UNDECIDED" and "contradict each other" in v.reason and v.wanted == {"rounds"}
+    assert v.remedy == "about 12 rounds (6 now) would decide: measure.rounds=12"
+    taxed = verdict(W_spec=win, texts=texts, tax=(0.9, 0.8, 1.0))  # counted: no clock is in it
+    assert (taxed.name, taxed.component) == ("REJECT", "acceptance") and "no win" not in taxed.reason
+
+
+def test_whole_texts_that_agree_or_cannot_tell_leave_the_clock_its_word():
+    assert verdict(texts=(1.0, 0.9, 1.1)).name == "ACCEPT"
+    assert verdict(texts=(math.nan,) * 3).name == "ACCEPT"
+    wins = simulate(candidate=BODY)
+    slow = [replace(prompt, seconds=1.2 * prompt.seconds) for prompt in wins.candidate.prompts]
+    row = analyze(replace(wins, candidate=replace(wins.candidate, prompts=slow)), Rules(resamples=300))
+    assert row["speed/W_end_to_end"] == pytest.approx(row["speed/W_spec"] / 1.2, rel=0.02) and row.verdict == "ACCEPT"
+
+
+@pytest.mark.parametrize("units, said", [
+    (dict(prompts=1), "1 prompt: too few"), (dict(rounds=3), "3 rounds: too few"),
+    (dict(prompts=3, rounds=1), "3 prompts and 1 round: too few"),
+])  # fmt: skip
+def test_too_few_have_no_interval(units, said):
+    v = verdict(**units)
+    assert v.name == "UNDECIDED" and v.reason.startswith(said) and v.wanted == {f"{unit}" for unit in units}
+    assert v.remedy.endswith("would decide: " + " ".join(f"measure.{unit}=4" for unit in units))
+
+
+def test_one_number_of_a_unit_decides_both():
+    v = verdict(tax=(0.375, 0.125, 0.625), W_spec=(1.125, 0.875, 1.375), A=(1.0, 0.8, 1.2))
+    assert v.remedy == "about 96 prompts (24 now) would decide: measure.prompts=96"
+    v = verdict(tax=(0.375, 0.125, 0.625), W_spec=(1.125, 0.875, 1.375), A=(0.99, 0.98, 1.0))
+    assert v.remedy.startswith("about 96 prompts (24 now) and 24 rounds (6 now) would decide: ")
+    assert v.remedy.endswith(": measure.prompts=96 measure.rounds=24")
+    v = verdict(tax=(0.375, 0.125, 0.625), W_spec=(1.001, 0.9, 1.1), A=(0.99, 0.98, 1.0))
+    assert v.remedy == "too close to call: even 100 times the rounds may not decide"
 
 
 def test_an_undecided_verdict_names_the_units_it_is_short_of():
@@ -148,6 +205,6 @@ def test_stopping_at_a_look_errs_no_more_often():
 def test_what_ended_the_measurement_stands_in_the_reason():
     row = analyze(replace(simulate(), stopped_because="decided at look 1 of 3"), Rules(resamples=200))
     assert row.reason.endswith(" (decided at look 1 of 3)")
-    short = replace(simulate(prompts=8, candidate=BODY), stopped_because="no budget for more prompts")
+    short = replace(simulate(prompts=8, candidate=BODY), stopped_because="measure.budget.prompts=8 spent")
     row = analyze(short, Rules(tax_threshold=analyze(short)["tax/counted"] + 0.15))
-    assert "now: measure.budget.prompts=" in row.remedy
+    assert "would decide: measure.budget.prompts=" in row.remedy

@@ -3,7 +3,7 @@
 import pytest
 
 from acctax.decode.rules import Greedy
-from acctax.draft.ngram import NgramSource, look_up
+from acctax.draft.ngram import NgramDraft, NgramSource, look_up
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_the_text_grows_by_what_was_committed():
     source.process([6], None)
     draft = source.draft(3, Greedy().draw)
     assert draft.tokens == [8, 5, 6] and draft.q is None
+
+
+def test_beside_a_head_one_token_is_no_match_unless_asked_for():
+    assert [NgramDraft(None, 3, "earliest", head).label for head in (None, "eagle")] == [
+        "ngram:1-3:earliest", "ngram:2-3:earliest+eagle"]  # fmt: skip
+    assert NgramDraft(1, 3, "earliest", "mtp").least_n == 1 and NgramDraft(None, 1, "earliest", "mtp").least_n == 1

@@ -50,12 +50,12 @@ def test_only_what_is_wanted_grows(auto):
 def test_the_budget_ends_it(auto):
     record, seen = auto({"prompts", "rounds"}, {"prompts", "rounds"}, {"prompts"})
     assert seen == [(2, 1), (4, 2), (7, 4)]
-    assert record.stopped_because == "no budget for more prompts, 7 prompts and 4 rounds"
+    assert record.stopped_because == "measure.budget.prompts=7 spent, 7 prompts and 4 rounds"
 
 
 def test_time_ends_it(auto):
     record, seen = auto({"prompts"}, overrides=["measure.budget.seconds=1e-6"])
-    assert len(seen) == 1 and record.stopped_because.startswith("no budget for 1e-06 s, 2 prompts")
+    assert len(seen) == 1 and record.stopped_because.startswith("measure.budget.seconds=1e-06 spent, 2 prompts")
 
 
 def test_what_grew_is_what_would_have_been_measured_at_once(auto, compose):

@@ -43,6 +43,27 @@ def scored(record: Record, tv: float, alpha: float = 0.9) -> Record:
         return Along([chains * alpha] * K, [chains * alpha**i for i in range(1, K + 1)])
 
     arms = along(0.97), along(alpha)
-    texts = [Scored(prompt.prompt_id, 50, 50 * (tv + 0.001 * i), 50 * tv**2, 45, 100.0, 104.0, chains, *arms)
+    texts = [Scored(prompt.prompt_id, 50, 50 * tv * (1 + 0.02 * i), 50 * tv**2, 45, 100.0, 104.0, chains, *arms)
              for i, prompt in enumerate(record.reference.prompts)]  # fmt: skip
     return replace(record, same_context=texts)
+
+
+# recipe → share of the bytes that it leaves, TV, α, T(1) in ms: near what a 135M model gives
+RECIPES = {
+    "bf16": (1, 0, 0.97, 13.0), "nvfp4_qkv": (0.91, 0.046, 0.88, 11.9), "nvfp4_o": (0.947, 0.031, 0.92, 12.5),
+    "nvfp4_mlp": (0.58, 0.092, 0.84, 9.8), "nvfp4_lm_head": (0.85, 0.029, 0.93, 12.1), "nvfp4": (0.44, 0.118, 0.8, 9.1),
+    "nvfp4_all": (0.29, 0.126, 0.8, 8.6), "nvfp4_a8": (0.44, 0.119, 0.8, 8.7), "nvfp4_a8_all": (0.29, 0.128, 0.79, 7.9),
+    "mxfp4": (0.42, 0.139, 0.77, 8.8), "nf4": (0.43, 0.104, 0.82, 8.9), "int4": (0.43, 0.121, 0.8, 9.0),
+    "int8": (0.6, 0.0101, 0.96, 10.4), "int8_all": (0.52, 0.0118, 0.96, 9.9), "fp8": (0.6, 0.025, 0.94, 10.6),
+}  # fmt: skip
+
+
+def over_recipes(K: int = 3, longer: str = "", **choices) -> list[Record]:
+    """A sweep over every recipe, scored; longer: what every candidate's name ends in."""
+    records = []
+    for seed, (name, (left, tv, alpha, T1)) in enumerate(RECIPES.items()):
+        side = replace(REFERENCE, alpha=alpha, T1=T1 / 1e3, ledger={part: left * size for part, size in LEDGER.items()})
+        record = simulate(K, candidate=side, seed=seed, prompts=8, target_quant=name + longer * (name != "bf16"),
+                          is_reference=name == "bf16", **choices)  # fmt: skip
+        records.append(scored(record, tv, alpha))
+    return records

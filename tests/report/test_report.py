@@ -2,32 +2,33 @@
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from acctax import report
+from acctax.analyze import sweep
+from acctax.analyze.case_study import CaseStudy, Side, read_case_study
 from acctax.config import Verdict
 from acctax.errors import ConfigError
 from acctax.record import Measured
 from acctax.report import spreadsheet, tables
 from acctax.report.__main__ import main
+from acctax.report.findings import Findings
 from acctax.report.sections import sections
 from acctax.report.summary import headlines, notes
-from acctax.report.terminal import print_findings
-from tests.analyze.simulate import simulate
+from acctax.report.terminal import typeset
+from tests.analyze.simulate import QKV, REFERENCE, simulate
 from tests.report.sweeps import FAILURE, over_K, over_schemes, read, scored
 
 PAGES = ["report.html", "report.md", "report.tex", "report.csv"]
 
 
 def text(findings, width=120):
-    out = io.StringIO()
-    print_findings(findings, Console(file=out, width=width))
-    return out.getvalue()
+    return typeset(findings, width)
 
 
 @pytest.mark.parametrize("records", [over_K(), over_schemes(), over_schemes()[:2], over_K()[:1]])
@@ -38,30 +39,12 @@ def test_a_file_gets_120_plain_columns(records):
     assert "\x1b" not in page and all(line == line.rstrip() for line in page.splitlines())
 
 
-def test_no_cell_wraps_on_a_terminal_of_100_columns():
-    out = io.StringIO()
-    findings = read(over_schemes()[:5])
-    print_findings(findings, Console(file=out, width=100, force_terminal=True, color_system=None))
-    lines = out.getvalue().splitlines()
-    for table in (tables.wins(findings.sweep), tables.waterfall(findings.sweep)):
-        assert all(any(all(cell in line for cell in row) for line in lines) for row in table.rows)
-
-
 def test_the_verdict_comes_first_and_failures_follow():
     lines = text(read(over_K(), FAILURE)).splitlines()
     assert "smollm2_135m · self:int8_all" in lines[0]
     assert lines[2].startswith("REJECT") and "acceptance ate" in lines[2]
     [failed] = [line for line in lines if line.startswith("FAILED")]
     assert "int4 K=3" in failed and "MemoryError: no room for it" in failed
-
-
-def test_colour_is_for_verdicts_alone():
-    out = io.StringIO()
-    print_findings(read(over_K(), FAILURE), Console(file=out, width=120, force_terminal=True, color_system="standard"))
-    for piece in out.getvalue().split("\x1b[")[1:]:
-        style, _, words = piece.partition("m")
-        if {"31", "32", "33", "35", "36"} & set(style.split(";")):
-            assert words.strip() in ("REJECT", "FAILED")
 
 
 def test_reasons_are_plain():
@@ -134,5 +117,93 @@ def test_command_without_a_sweep(monkeypatch, capsys):
         raise ConfigError("sweep", sweep, "no such sweep")
 
     monkeypatch.setattr("acctax.tracking.read_sweep", none)
-    assert main(["--sweep", "abc"]) == 1
+    assert main(["--sweep", "abc"]) == 2
     assert capsys.readouterr().err == "sweep=abc: no such sweep\n"
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--tax-threshold", "30"], "30: must be a share from 0 to 1: 0.5 means 50 %"),
+    (["--tax-threshold", "nan"], "nan: must be a share from 0 to 1"),
+    (["--tax-threshold", "half"], "half: must be a share from 0 to 1"),
+    (["--margin", "-1"], "-1: must be a number from 0 on"),
+])  # fmt: skip
+def test_command_refuses_a_number_in_words_of_its_own(arguments, told, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    printed = capsys.readouterr().err
+    assert stop.value.code == 2 and told in printed and "_share" not in printed and "_margin" not in printed
+
+
+def test_command_with_a_folder_that_cannot_be_written(monkeypatch, capsys):
+    monkeypatch.setattr("acctax.tracking.read_sweep", lambda *which: (Measured(over_K()[:1]), Verdict()))
+    assert main(["--out", "/proc/nope"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("out=/proc/nope: must be a folder that can be written to (")
+
+
+def test_one_of_a_thing_is_no_plural():
+    words = " ".join(notes(read([simulate(prompts=1, rounds=1)]).sweep))
+    assert "Counted on 1 prompt, clocked in 1 interleaved round; " in words
+    assert "24 prompts, clocked in 6 interleaved rounds" in " ".join(notes(read(over_K()).sweep))
+
+
+def test_plain_decoding_alone_is_called_so():
+    findings = read([simulate(0, target_quant="int8")])
+    [headline] = headlines(findings.sweep)
+    assert headline.speeds.startswith("plain ") and "speculative" not in headline.speeds
+    words = " ".join(notes(findings.sweep))
+    assert "Only plain decoding, K=0, was measured" in words and "lower acceptance" not in words
+
+
+@pytest.mark.parametrize("own, same, story", [
+    (0.8, 0.97, "The tax on own texts is not seen on the same text: "),
+    (0.8, 1.0, "The tax on own texts is not seen on the same text, a bonus is: "),
+    (0.8, 0.9, "The tax is seen on the same text too, smaller"),
+    (0.9, 0.7, "The tax is seen on the same text too, larger"),
+    (0.97, 0.7, "On the same text there is a tax that texts of their own hide"),
+])  # fmt: skip
+def test_acceptance_on_own_texts_and_on_the_same_text_is_told_apart(own, same, story):
+    record = scored(simulate(3, candidate=replace(QKV, alpha=own), prompts=60, spread=0.1), 0.02, same)
+    findings = read([record])
+    assert findings.sweep.rows[0]["same/disagrees"] == 1
+    [headline] = headlines(findings.sweep)
+    assert f"{headline.row.reason}. {story}" in headline.reason
+    assert "Acceptance: each its own text, and both the reference's text" in text(findings)
+
+
+def test_where_own_and_same_text_agree_nothing_is_said_of_it():
+    findings = read([scored(simulate(3), 0.02, alpha=0.86)])
+    assert findings.sweep.rows[0]["same/disagrees"] == 0
+    [headline] = headlines(findings.sweep)
+    assert headline.reason == headline.row.reason and "each its own text" not in text(findings)
+
+
+def test_a_forecast_far_off_says_why():
+    near = scored(simulate(3), 0.02, 0.86)
+    slow = replace(QKV, T1=30e-3)  # kernels far from the read bandwidth
+    far = scored(simulate(3, reference=replace(REFERENCE, T1=30e-3), candidate=slow), 0.02, 0.86)
+    why = "far off since it takes kernels to run at the read bandwidth and the drafter to cost its bytes"
+    for record, told in ((near, False), (far, True)):
+        findings = read([record])
+        assert (findings.sweep.median_residual("forecast") > 0.25) == told
+        assert (why in " ".join(notes(findings.sweep))) == (why in tables.predictions(findings.sweep).note) == told
+
+
+def test_a_replayed_case_study_speaks_of_what_was_published():
+    study = CaseStudy("a book", "a model", "nvfp4", "MTP head", 3, share=0.1426, left=0.5625 / 2,
+                      reference=Side(147.87, 2.792), candidate=Side(150.73, 2.546))  # fmt: skip
+    page = text(Findings(sweep([read_case_study(study)])))
+    assert "Measure them again" not in page  # by what command?
+    assert "counted" not in page and "tax, clocked" in page and "83.6 %" in page
+
+
+@pytest.mark.parametrize("records", [
+    over_K(), over_schemes(), [simulate(prompts=1)], [simulate(rounds=1)], [simulate(0)],
+    [scored(record, 0.02) for record in over_K()], over_schemes()[3:4],
+    [simulate(candidate=REFERENCE, is_reference=True)],
+])  # fmt: skip
+def test_no_figure_without_a_value_is_printed(records):
+    findings = read(records)
+    pages = [text(findings), report.spoken(findings), *notes(findings.sweep)]
+    cells = [cell for section in sections(findings) for table in section.tables for row in table.rows for cell in row]
+    assert not any(re.search(r"\bnan\b", word) for word in [*pages, *cells])

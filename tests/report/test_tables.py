@@ -1,5 +1,6 @@
 """The tables say what the rows say."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from acctax.analyze.actions import Action
 from acctax.analyze.interaction import interactions
 from acctax.report import tables
-from tests.analyze.simulate import simulate
+from acctax.report.summary import headlines
+from tests.analyze.simulate import REFERENCE, simulate
 from tests.report.sweeps import FAILURE, over_K, over_schemes, read, scored
 
 
@@ -66,19 +68,19 @@ def test_same_context_stands_beside_free_running():
     table = tables.same_context(read([scored(first, 0.05), second]).sweep)
     [row] = table.rows  # what was not scored has none
     assert row[0] == "K=3" and row[4] == "0.970 → 0.900" and row[7] == "90.0 %" and row[3] in ("yes", "no")
-    assert value(row[5]) == pytest.approx(0.05 + 0.001 * 11.5, abs=1e-4)
+    assert value(row[5]) == pytest.approx(0.05 * (1 + 0.02 * 11.5), abs=1e-4)
     assert tables.same_context(read([second]).sweep) is None
 
 
 def test_actions_say_what_they_gain_and_how_that_is_known():
     actions = [
-        Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, measured=False),
-        Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), measured=True),
-        Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, measured=False),
+        Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, "bound"),
+        Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), "measured"),
+        Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, "predicted"),
     ]
     assert list(tables.next_actions(actions).rows) == [
-        ("no overhead", "110.0", "+10.0 %", "—", "predicted"),
-        ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured"),
+        ("no overhead", "110.0", "+10.0 %", "—", "bound"),
+        ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured, undecided"),
         ("o quantized", "90.0", "−10.0 %", "—", "predicted, rejected"),
     ]
     assert tables.next_actions([]) is None
@@ -98,6 +100,29 @@ def test_best_K_and_interaction_are_those_of_the_analysis():
     assert tables.interaction(sweep) is None
 
 
+def test_a_K_that_did_not_move_is_not_stale():
+    same = [simulate(K, seed=K, candidate=replace(REFERENCE, T1=11e-3)) for K in (1, 2, 3)]
+    sweep = read(same).sweep
+    tuning = sweep.schemes[0].tuning()
+    [row] = tables.best_K(sweep).rows
+    assert tuning.moved is False and row[5] == "no" and row[-2:] == ("—", "—")
+
+
 def test_failed_cells_are_listed():
     assert list(tables.failed([FAILURE]).rows) == [("int4 K=3", "MemoryError: no room for it")]
     assert tables.failed([]) is None
+
+
+def test_a_quantized_drafter_alone_has_its_bytes_explained():
+    cheaper = replace(REFERENCE, drafter=60e6, draft=4e-3)
+    note = tables.waterfall(read([simulate(3, candidate=cheaper, drafter_quant="nvfp4")]).sweep).note
+    assert note.endswith("what its bytes save is a gain of draft and overhead.")
+    assert "drafter" not in tables.waterfall(read(over_K()).sweep).note
+
+
+def test_every_K_has_its_verdict_in_the_headline():
+    sweep = read(over_K()).sweep
+    [headline] = headlines(sweep)
+    said = dict(part.split(" at K=") for part in re.findall(r"[A-Z]{5,} at K=[\d, ]*\d", headline.speeds))
+    rows = sweep.schemes[0].rows
+    assert {int(K): name for name, Ks in said.items() for K in Ks.split(", ")} == {row.K: row.verdict for row in rows}

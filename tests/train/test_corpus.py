@@ -123,6 +123,27 @@ def test_another_recipe_wants_another_folder(made, tmp_path):
         made("data.answer_tokens=10", folder=tmp_path)
 
 
+def test_what_a_killed_run_wrote_took_its_time_too(made, tmp_path, monkeypatch):
+    """Killed at its third look, then begun again: the time of both stands in the state, and only once."""
+    looks = iter(range(100))
+
+    def die(seconds):
+        if next(looks) == 2:
+            raise KeyboardInterrupt
+        real_sleep(seconds)
+
+    real_sleep = corpus.time.sleep
+    monkeypatch.setattr(corpus.time, "sleep", die)
+    with pytest.raises(KeyboardInterrupt):
+        made(folder=tmp_path)
+    monkeypatch.undo()
+    first = json.loads((tmp_path / "corpus.json").read_text())
+    assert first["complete"] == 0 and first["seconds"] >= 2 * corpus.POLL_SECONDS
+    _, data = made(folder=tmp_path)
+    state = json.loads((tmp_path / "corpus.json").read_text())
+    assert state["complete"] == 300 and data.seconds == state["seconds"] > first["seconds"]
+
+
 def test_the_disk_budget_is_kept(made, tmp_path):
     budget = 400_000
     _, data = made("data.tokens=100000", f"data.disk_gb={budget / 1e9}", folder=tmp_path)

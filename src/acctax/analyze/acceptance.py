@@ -71,15 +71,20 @@ class Acceptance:
         cycles = self.counts.sum(0)
         return _ratio(cycles.sum(0) @ lengths, cycles.sum(1) @ lengths)
 
-    def unconditional(self) -> list[float]:
-        """For i = 1..K: of the cycles that offered an i-th draft, the share that accepted it [K]."""
-        cycles = self.counts.sum(0)
-        return [_ratio(cycles[i:, i:].sum(), cycles[i:].sum()) for i in range(1, self.K + 1)]
+    def unconditional(self, weights: NDArray[np.float64], looks: int = 1) -> list[Draws]:
+        """For i = 1..K: of the cycles that offered an i-th draft, the share that accepted it."""
+        return [self._share(i, 0, weights, looks) for i in range(1, self.K + 1)]
 
-    def conditional(self) -> list[float]:
-        """For i = 1..K: the same, of those cycles that had accepted all drafts before the i-th [K]."""
-        cycles = self.counts.sum(0)
-        return [_ratio(cycles[i:, i:].sum(), cycles[i:, i - 1 :].sum()) for i in range(1, self.K + 1)]
+    def conditional(self, weights: NDArray[np.float64], looks: int = 1) -> list[Draws]:
+        """For i = 1..K: the same, of those cycles that had accepted all drafts before the i-th."""
+        return [self._share(i, i - 1, weights, looks) for i in range(1, self.K + 1)]
+
+    def _share(self, i: int, least: int, weights: NDArray[np.float64], looks: int) -> Draws:
+        """Of the cycles that offered an i-th draft and accepted `least` or more, those that accepted it [R+1]."""
+        by_length = self.counts[:, i:].sum(1)  # [P, K+1]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = weights @ by_length[:, i:].sum(1) / (weights @ by_length[:, least:].sum(1))
+        return np.clip(widen(share, len(by_length), looks), 0, 1)
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -1,7 +1,8 @@
 """What to do next with the best configuration, by what it would gain."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from acctax.analyze.sweep import Sweep
 from acctax.record import Lever, Scored
 
 ALPHA = 0.05  # what a better drafter might add
+NIL = 0.0005  # a gain that a table shows as 0.0 %
 SAME = ("target", "workload", "decoding", "device", "seed")  # choices that cells must share to be alternatives
 
 
@@ -23,11 +25,11 @@ class Action:
     gain: float  # a share of the best configuration's tok/s; negative: rejected
     low: float  # 95 % interval of the gain, NaN where predicted
     high: float
-    measured: bool
+    known: Literal["measured", "predicted", "bound"]  # a bound: no step that anyone can take leads all the way there
 
 
 def rank(sweep: Sweep, levers: Sequence[Lever] = ()) -> list[Action]:
-    """Every lever for `sweep.best` by its gain, so that those which lose come last; none whose gain is unknown.
+    """Every lever for `sweep.best` by its gain, so that those which lose come last; none of unknown or no effect.
 
     Measured: the other schemes of the sweep at their best K, and the reference at its own, each over the reference's
     plain decoding in its job. Predicted: tok/s = τ / (T(K+1) + D + O) of the best cell with one term changed.
@@ -38,14 +40,15 @@ def rank(sweep: Sweep, levers: Sequence[Lever] = ()) -> list[Action]:
     if best is None:
         return []
     actions = [*_measured(sweep, best), *_predicted(sweep, best), *(_quantized(best, lever) for lever in levers)]
-    return sorted((action for action in actions if np.isfinite(action.gain)), key=lambda action: -action.gain)
+    telling = (a for a in actions if np.isfinite(a.gain) and (a.known == "measured" or abs(a.gain) >= NIL))
+    return sorted(telling, key=lambda action: -action.gain)
 
 
 def _measured(sweep: Sweep, best: Row) -> Iterator[Action]:
     def action(name: str, total: Draws) -> Action:
         """total: tok/s over the reference's plain decoding in the same job, as `speed/W_total`."""
         gain, low, high = estimate(total / best.resampled("speed/W_total") - 1)
-        return Action(name, best["speed/tok_s"] * (1 + gain), gain, low, high, measured=True)
+        return Action(name, best["speed/tok_s"] * (1 + gain), gain, low, high, "measured")
 
     alike = [scheme for scheme in sweep.schemes if scheme.valid and _alike(scheme.choices, best.choices)]
     for scheme in alike:
@@ -72,8 +75,10 @@ def _predicted(sweep: Sweep, best: Row) -> Iterator[Action]:
     cycle, drafter = best["bytes/cycle_MB"], _drafter_bytes(best)
     bandwidth = best["bytes/bandwidth_GBs"]  # GB/s is MB/ms
     D_ceiling = drafter / bandwidth if drafter else D
-    yield _prediction(best, "kernels at the bandwidth ceiling", C=(cycle - drafter) / bandwidth + D_ceiling + O)
-    yield _prediction(best, "no overhead", C=T + D)
+    ceiling = (cycle - drafter) / bandwidth + D_ceiling + max(O, 0.0)
+    yield replace(_prediction(best, "kernels at the bandwidth ceiling", C=ceiling), known="bound")
+    if O > 0:  # else it is less than the clock can tell from none
+        yield replace(_prediction(best, "no overhead", C=T + D), known="bound")
     if not best.K:
         return
     alpha = best["accept/alpha_geo"]
@@ -81,9 +86,9 @@ def _predicted(sweep: Sweep, best: Row) -> Iterator[Action]:
     yield _prediction(best, f"α + {ALPHA:g}", tau=best["accept/tau"] * float(better))
     (scheme,) = (scheme for scheme in sweep.schemes if best in scheme.valid)
     K = predicted_K(scheme.valid)
-    if scheme.at(K.refined) is None:
+    if K.refined and scheme.at(K.refined) is None:  # plain decoding is measured in every cell
         gain = K.speedups[K.refined] / K.speedups[best.K] - 1
-        yield Action(f"K={K.refined}", best["speed/tok_s"] * (1 + gain), gain, np.nan, np.nan, measured=False)
+        yield Action(f"K={K.refined}", best["speed/tok_s"] * (1 + gain), gain, np.nan, np.nan, "predicted")
 
 
 def _quantized(best: Row, lever: Lever) -> Action:
@@ -113,4 +118,4 @@ def _drafter_bytes(row: Row) -> float:
 def _prediction(best: Row, name: str, C: float | None = None, tau: float | None = None) -> Action:
     """The best cell with another cycle time (ms) or τ."""
     gain = (tau or best["accept/tau"]) / best["accept/tau"] * best["time/C_ms"] / (C or best["time/C_ms"]) - 1
-    return Action(name, best["speed/tok_s"] * (1 + gain), gain, np.nan, np.nan, measured=False)
+    return Action(name, best["speed/tok_s"] * (1 + gain), gain, np.nan, np.nan, "predicted")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from acctax.analyze.noise_floor import is_restless
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme
 from acctax.analyze.verdicts import LOSSES, Name
@@ -29,7 +30,7 @@ def advise(scheme: Scheme) -> str:
     if row.verdict == Name.UNDECIDED:
         return row.remedy
     if row.verdict == Name.REFERENCE:
-        return ""
+        return "a quieter machine, or more rounds: the reference differs from itself" if is_restless([row]) else ""
     steps = [_remedy(row)] if row.verdict == Name.REJECT else []
     return "; ".join(steps + _retune(scheme, row))
 
@@ -58,10 +59,10 @@ def _remedy(row: Row) -> str:
 
 def _retune(scheme: Scheme, row: Row) -> list[str]:
     best, best_ref = scheme.best_K(), scheme.best_K("_ref")
-    if best is None or len(scheme.valid) == 1:
-        return ["ship it, and sweep K for its best"] if row.verdict == Name.ACCEPT else []
+    if best is None:
+        return ["ship it"] if row.verdict == Name.ACCEPT else []
     if best.K == 0:
-        return ["decode plainly, K=0: no K gains on it"]
+        return [f"decode plainly, K=0: at K={row.K} speculation reaches {row['speed/speedup']:.2f} of its speed"]
     if row.verdict == Name.ACCEPT:
-        return [f"ship it at K={best.K}"]
+        return [f"ship it at K={best.K}" if len(scheme.valid) > 1 else "ship it, and sweep K for its best"]
     return [f"re-tune K: its best is {best.K}, the reference's {best_ref.K}"] if best.K != best_ref.K else []

@@ -12,7 +12,6 @@ import numpy as np
 from acctax import theory
 from acctax.analyze.intervals import Estimate, estimate
 from acctax.analyze.rows import Row
-from acctax.theory import Numbers
 
 WITHIN = 0.01  # of the best: a K whose interval reaches that far may be the best one
 
@@ -122,31 +121,26 @@ def tune(rows: Sequence[Row]) -> Tuning | None:
 
 
 def tax_at_own_K(rows: Sequence[Row]) -> Tax | None:
-    """The tax when either side runs at its own best K, over the K that were measured. rows: a scheme's valid ones.
+    """The tax when either side runs at its own K*, as `best_K` has it. rows: a scheme's valid ones.
 
-    With S(τ, cost) = max over K of τ(K)/cost(K):  R = S(τ_c, cost_c) / S(τ_r, cost_r), and had acceptance
-    held, S(τ_r, cost_c) / S(τ_r, cost_r), which at a single K is R/A and gives the tax at the same K;
-    what the tax is less than that is what re-tuning K gives back. The cost is the cycle time over the same
-    arm's plain step (clocked), or the bytes of a cycle (counted). No interval: the maximum of noisy values is
-    too large by itself, and a bootstrap that repeats the choice of K covered the truth in 76 to 87 % of simulations.
+    At the reference's K* the win is R = W_spec and its potential W_spec/A − 1. The candidate at its own K* multiplies R
+    by what that gains over the reference's, the potential stays: the tax falls by the share that tuning gives back, and
+    by nothing where both K* are one. By the clock the gain is that of speed-ups over plain decoding, by the count of
+    τ over the bytes of a cycle. None where the reference decodes plainly at best: no acceptance to lose. No interval:
+    the best of noisy values is too good by itself, and a bootstrap that repeats the choice of K covered the truth in
+    76 to 87 % of simulations.
     """
-    rows = [row for row in rows if row.K and not row.is_reference]
-    if not rows:
+    r, c = best_K(rows, "_ref"), best_K(rows)
+    at = {row.K: row for row in rows if row.K and not row.is_reference}
+    if r is None or c is None or r.K not in at:
         return None
-
-    def both(name: str) -> tuple[Numbers, Numbers]:
-        return tuple(np.array([row[f"{name}{suffix}"] for row in rows]) for suffix in ("_ref", ""))
-
-    tau, C, C_ar, B = map(both, ("accept/tau", "time/C_ms", "time/C_ar_ms", "bytes/cycle_MB"))
-    plain = np.exp(np.mean(np.log(C_ar[0] / C_ar[1])))  # the arms' plain steps, over all jobs
-    R, held = (plain * ratio for ratio in _own_K(tau, (C[0] / C_ar[0], C[1] / C_ar[1])))
-    return Tax(R=R, potential=held - 1, clocked=_tax(R, held), counted=_tax(*_own_K(tau, B)))
-
-
-def _own_K(tau: tuple[Numbers, Numbers], cost: tuple[Numbers, Numbers]) -> tuple[float, float]:
-    """R, and what it had been with the reference's acceptance; (reference, candidate), each over K [n]."""
-    reference = np.max(tau[0] / cost[0])
-    return float(np.max(tau[1] / cost[1]) / reference), float(np.max(tau[0] / cost[1]) / reference)
+    same, own = at[r.K], at.get(c.K)
+    gain = c.speedup / same["speed/speedup"]
+    per_byte = own["accept/tau"] / own["bytes/cycle_MB"] if own else 1 / same["bytes/token_MB"]
+    gain_counted = per_byte / (same["accept/tau"] / same["bytes/cycle_MB"])
+    W_spec, W_cycle, A = (same[name] for name in ("speed/W_spec", "bytes/W_cycle", "accept/tau_ratio"))
+    return Tax(R=W_spec * gain, potential=W_spec / A - 1, clocked=_tax(W_spec * gain, W_spec / A),
+               counted=_tax(W_cycle * A * gain_counted, W_cycle))  # fmt: skip
 
 
 def _tax(R: float, held: float) -> float:

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acctax import theory
 from acctax.analyze import same_context
 from acctax.analyze.acceptance import Acceptance, Pairs, pair
 from acctax.analyze.decomposition import Corner, decompose
 from acctax.analyze.figures import Figures
-from acctax.analyze.intervals import Draws, Estimate, resample
+from acctax.analyze.intervals import Draws, Estimate, resample, widen
 from acctax.analyze.predictions import predictions
 from acctax.analyze.timing import Timing
 from acctax.analyze.validity import broken_identity, meaningless
@@ -114,8 +115,8 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     for suffix, arm, prompts in zip(("_ref", ""), (record.reference, record.candidate), zip(*pairs)):
         acceptance, timing = Acceptance.of(prompts, K), Timing.of(arm.rounds, K, by_round, record.looks)
         tau = acceptance.tau(by_prompt, record.looks)
-        own = _acceptance(acceptance, tau) | _time(timing, K) | _speed(arm, timing, tau) | _bytes(arm, timing)
-        own |= _forward(arm, bandwidth)
+        own = _acceptance(acceptance, tau, by_prompt, record.looks) | _time(timing, K) | _speed(arm, timing, tau)
+        own |= _bytes(arm, timing) | _forward(arm, bandwidth)
         own |= predictions(arm, timing, tau, same.get(f"same/tau{suffix}") if K else 1.0, bandwidth)
         own["behaviour/looped"] = sum(prompt.looped for prompt in arm.prompts)
         named |= {name + suffix: figure for name, figure in own.items()}
@@ -123,15 +124,16 @@ def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Genera
     named["speed/W_total"] = named["speed/tok_s"] / named["speed/tok_s_ar_ref"]  # over the reference's plain decoding
     W_cycle = sum(record.reference.bytes_cycle.values()) / sum(record.candidate.bytes_cycle.values())
     named = compare(*corners, W_cycle, record.is_reference) | named
+    named["speed/W_end_to_end"] = _end_to_end(pairs, by_prompt, named["accept/tau_ratio"], record.looks)
     if "same/tau_ratio" in same:
         named["same/disagrees"] = same_context.disagrees(named["accept/tau_ratio"], same["same/tau_ratio"])
     return named
 
 
-def _acceptance(acceptance: Acceptance, tau: Draws) -> Named:
+def _acceptance(acceptance: Acceptance, tau: Draws, by_prompt: NDArray[np.float64], looks: int) -> Named:
     K = acceptance.K
-    rates = {"conditional": acceptance.conditional(), "unconditional": acceptance.unconditional()}
-    by_position = {f"accept/{kind}_{i + 1}": rates[kind][i] for kind in rates for i in range(K)}
+    rates = {kind: getattr(acceptance, kind)(by_prompt, looks) for kind in ("conditional", "unconditional")}
+    by_position = {f"accept/{kind}_{i}": rate for kind in rates for i, rate in enumerate(rates[kind], 1)}
     return {
         "accept/tau": tau,
         "accept/alpha_geo": theory.alpha_geo(tau, K),
@@ -176,6 +178,12 @@ def _speed(arm: Arm, timing: Timing, tau: Draws) -> Named:
         # end-to-end tok/s over τ/C, by the typical prompt: a stall that hits one says nothing of the others
         "speed/agreement": timing.C[0] / typical_cycle,
     } | energy
+
+
+def _end_to_end(pairs: Pairs, by_prompt: NDArray[np.float64], tau_ratio: Draws, looks: int) -> Draws:
+    """W_spec by another clock: τ over the cycle time of whole texts, which the arms decoded in turns, by prompt."""
+    r, c = (np.log([prompt.seconds / len(prompt.committed) for prompt in its]) for its in zip(*pairs))
+    return tau_ratio * np.exp(widen(by_prompt @ (r - c), len(pairs), looks))
 
 
 def _bytes(arm: Arm, timing: Timing) -> Named:

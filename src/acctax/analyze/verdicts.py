@@ -1,6 +1,7 @@
 """From intervals to a decision. Acceptance is judged by the counted tax, the win by the clocked W_spec."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,6 +15,9 @@ LOSSES = {
     "acceptance": "tax/ln_acceptance",
 }
 HOPELESS = 100  # times the data: closer to a threshold than this is not worth measuring
+# Of n units, the most extreme resample has a probability of n^−n: of three it is above the 2.5 % that a 95 % interval
+# leaves out at either end, so that such an interval could only ever end at the sample's own extremes.
+FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -48,36 +52,43 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
     A tax without a value (no byte win to tax) decides nothing: then W_spec alone does. group: of conf/, where a remedy
     finds the numbers of prompts and rounds.
     """
-    for unit, n in (("prompt", prompts), ("round", rounds)):
-        if n < 2:
-            few = frozenset([f"{unit}s"])
-            return Verdict(Name.UNDECIDED, f"one {unit} has no interval", remedy=f"more {unit}s (1 now)", wanted=few)
-    win, tax = figures.estimate("speed/W_spec"), figures.estimate("tax/counted")
+    now = {"prompts": prompts, "rounds": rounds}
+    if few := {unit: FEWEST for unit, n in now.items() if n < FEWEST}:
+        counts = " and ".join(f"{now[unit]} {unit if now[unit] > 1 else unit[:-1]}" for unit in few)
+        return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None, _more(few, now, group),
+                       frozenset(few))  # fmt: skip
+    win, tax, texts = map(figures.estimate, ("speed/W_spec", "tax/counted", "speed/W_end_to_end"))
     floor = 1 + rules.margin
-    taxed = tax.low > rules.tax_threshold
-    if taxed or win.high < floor:
-        return _reject(figures, taxed, win.high < floor)
+    taxed, lost, won = tax.low > rules.tax_threshold, win.high < floor, win.low > floor
     cheap = tax.high < rules.tax_threshold or math.isnan(tax.value)
-    if cheap and win.low > floor:
+    if lost and texts.low > floor or won and texts.high < floor:
+        why = f"two clocks contradict each other: W_spec {win:.3f} over the rounds, {texts:.3f} over whole texts"
+        if not taxed:
+            return Verdict(Name.UNDECIDED, why, None, _more({"rounds": 2 * rounds}, now, group), frozenset(["rounds"]))
+        lost = False
+    if taxed or lost:
+        return _reject(figures, taxed, lost)
+    if cheap and won:
         return Verdict(Name.ACCEPT, f"W_spec {win:.3f}, {_tax(tax)}")
-    reasons, remedies, wanted = [], [], set()
+    reasons, needed = [], {}
     if not cheap:
         reasons.append(f"tax {tax:.0%} straddles {100 * rules.tax_threshold:g} %")
-        remedies.append(_needed("prompts", prompts, tax, rules.tax_threshold, group))
-        wanted.add("prompts")
-    if not win.low > floor:
+        needed["prompts"] = _needed(prompts, tax, rules.tax_threshold)
+    if not won:
         reasons.append(f"W_spec {win:.3f} straddles {floor:g}")
-        unit, n = ("rounds", rounds) if _clock_is_wider(figures) else ("prompts", prompts)
-        remedies.append(_needed(unit, n, win, floor, group))
-        wanted.add(unit)
-    remedy = "; ".join(dict.fromkeys(remedies))
-    return Verdict(Name.UNDECIDED, "; ".join(reasons), remedy=remedy, wanted=frozenset(wanted))
+        unit = "rounds" if _clock_is_wider(figures) else "prompts"
+        needed[unit] = max(needed.get(unit, 0), _needed(now[unit], win, floor))
+    return Verdict(Name.UNDECIDED, "; ".join(reasons), None, _more(needed, now, group), frozenset(needed))
 
 
 def _reject(figures: Figures, taxed: bool, no_win: bool) -> Verdict:
-    """Acceptance is what ate it where the tax says so; else the largest loss."""
+    """Acceptance is what ate it where the tax says so; else the largest loss that is beyond its noise."""
     counted, clocked = figures.estimate("tax/counted"), figures.estimate("tax/clocked")
-    largest = max(LOSSES, key=lambda name: figures[LOSSES[name]])
+    losses = {name: figures.estimate(figure) for name, figure in LOSSES.items()}
+    if figures["bytes/W"] == 1:  # the target is as it was, its passes are the same in both arms
+        del losses["kernels"], losses["verify width"]
+    beyond = [name for name, loss in losses.items() if loss.low > 0]
+    largest = max(beyond or losses, key=lambda name: losses[name].value)
     component = "acceptance" if taxed else largest
     reasons = []
     if taxed:
@@ -86,8 +97,9 @@ def _reject(figures: Figures, taxed: bool, no_win: bool) -> Verdict:
         why = "no win even at equal acceptance" if figures["tax/potential"] <= 0 else "no win"
         reasons.append(f"{why}: W_spec {figures.estimate('speed/W_spec'):.3f}")
         if largest != "acceptance" or not taxed:
-            loss = 100 * figures[LOSSES[largest]]
-            reasons.append(f"{largest} took {'more' if taxed else 'most'}, {loss:.1f} log-%")
+            loss = 100 * losses[largest].value
+            noise = "" if beyond else ", though no loss alone is beyond its noise"
+            reasons.append(f"{largest} took {'more' if taxed else 'most'}, {loss:.1f} log-%{noise}")
     if taxed and clocked.high < counted.low:
         reasons.append(f"the clock sees less, {clocked:.0%}: the kernels are part of the story")
     return Verdict(Name.REJECT, "; ".join(reasons), component)
@@ -102,14 +114,19 @@ def _clock_is_wider(figures: Figures) -> bool:
     return not whole < 2 * counted
 
 
-def _needed(unit: str, n: int, estimate: Estimate, threshold: float, group: str) -> str:
-    """An interval shrinks with √n: how many units bring its nearer end to the threshold."""
+def _needed(n: int, estimate: Estimate, threshold: float) -> float:
+    """An interval shrinks with √n: how many units bring its nearer end to the threshold. Infinite beyond HOPELESS."""
     distance = abs(estimate.value - threshold)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
-    if half > distance * math.sqrt(HOPELESS):
-        return f"too close to call: even {HOPELESS} times the {unit} may not decide"
-    needed = math.ceil(n * (half / distance) ** 2)
-    return f"about {needed} {unit} would decide, {n} now: {group}.{unit}={needed}"
+    return math.inf if half > distance * math.sqrt(HOPELESS) else math.ceil(n * (half / distance) ** 2)
+
+
+def _more(needed: Mapping[str, float], now: Mapping[str, int], group: str) -> str:
+    """needed: unit → how many of it; all of them are."""
+    if hopeless := [unit for unit, n in needed.items() if math.isinf(n)]:
+        return f"too close to call: even {HOPELESS} times the {' and '.join(hopeless)} may not decide"
+    said = " and ".join(f"{n} {unit} ({now[unit]} now)" for unit, n in needed.items())
+    return f"about {said} would decide: {' '.join(f'{group}.{unit}={n}' for unit, n in needed.items())}"
 
 
 def _tax(tax: Estimate) -> str:

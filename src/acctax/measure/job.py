@@ -79,8 +79,9 @@ def measure(cell: Cell, progress: Progress, wanted: Callable[[Record], Collectio
         if not (short := wanted(record)):
             return replace(record, stopped_because=f"decided at look {look} of {len(schedule)}, {job.done}")
         if spent or not job.grow({unit: size.get(unit, 0) for unit in short}):
-            what = f"{cell.measure.budget.seconds:g} s" if spent else f"more {' and '.join(sorted(short))}"
-            return replace(record, stopped_because=f"no budget for {what}, {job.done}")
+            what = ("seconds",) if spent else sorted(short)
+            limits = " ".join(f"measure.budget.{it}={getattr(cell.measure.budget, it):g}" for it in what)
+            return replace(record, stopped_because=f"{limits} spent, {job.done}")
 
 
 class _Job:
@@ -108,7 +109,9 @@ class _Job:
 
     @property
     def done(self) -> str:
-        return f"{len(self.decoded[0])} prompts and {len(self.bandwidth)} rounds"
+        looped = sum(prompt.looped for prompt in self.decoded[0])
+        loops = f" ({looped} loop and do not count)" if looped else ""
+        return f"{len(self.decoded[0])} prompts{loops} and {len(self.bandwidth)} rounds"
 
     def grow(self, size: Mapping[str, int]) -> bool:
         """Decode and clock until there are that many; whether there was anything to do."""

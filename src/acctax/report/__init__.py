@@ -7,6 +7,7 @@ from acctax.analyze.actions import rank
 from acctax.record import Measured
 from acctax.report import html, latex, markdown, spreadsheet, terminal
 from acctax.report.findings import Findings
+from acctax.report.printing import put
 from acctax.report.sections import sections
 
 
@@ -17,10 +18,10 @@ def read(measured: Measured, rules: Rules) -> Findings:
 
 
 def print_terminal(findings: Findings, folder: Path | None = None) -> None:
-    """folder: where `write` put the rest, if it did."""
+    """folder: where `write` put the rest, if it did. Never raises, whatever standard output is."""
     terminal.print_findings(findings)
     if folder:
-        print(f"With pictures: {folder / 'report.html'}")
+        put(f"With pictures: {folder / 'report.html'}")
 
 
 def spoken(findings: Findings) -> str:

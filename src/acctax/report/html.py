@@ -46,7 +46,7 @@ th, td { text-align: right; padding: .2rem .75rem; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 tbody + tbody tr:first-child td { border-top: 1px solid var(--rule); }
-#failed td { text-align: left; white-space: normal; }
+#failed th, #failed td { text-align: left; white-space: normal; }
 pre { background: var(--card); padding: .8rem; font-size: .85rem; white-space: pre-wrap; }
 @media print {
   html { font-size: 10pt; }

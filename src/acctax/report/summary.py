@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from acctax.analyze import noise_floor
 from acctax.analyze.advice import advise
+from acctax.analyze.intervals import Estimate
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.analyze.verdicts import Name
-from acctax.report.tables.predictions import known_models
+from acctax.report.tables.predictions import known_models, why_far
 from acctax.report.tables.text import pair
 
 
@@ -38,25 +40,55 @@ def headlines(sweep: Sweep) -> list[Headline]:
 
 def _headline(scheme: Scheme) -> Headline:
     row = scheme.headline
-    return Headline(
-        row.verdict, f"{scheme.label} K={row.K}", row.reason, _speeds(scheme, row), advise(scheme), row
-    )
+    reason = ". ".join(filter(None, (row.reason, _in_the_same_text(row))))
+    return Headline(row.verdict, f"{scheme.label} K={row.K}", reason, _speeds(scheme, row), advise(scheme), row)
+
+
+def _in_the_same_text(row: Row) -> str:
+    """Where each arm on its own text and both on the same text tell different stories of acceptance."""
+    if row["same/disagrees"] != 1 or row.verdict in (Name.INVALID, Name.REFERENCE):
+        return ""
+    own, same = row.estimate("accept/tau_ratio"), row.estimate("same/tau_ratio")
+    told, seen = _moves(own), _moves(same)
+    if not told:
+        story = f"On the same text there is a {seen} that texts of their own hide"
+    elif told == seen:
+        story = f"The {told} is seen on the same text too, {'larger' if _larger(same, own) else 'smaller'}"
+    else:
+        story = f"The {told} on own texts is not seen on the same text{f', a {seen} is' * bool(seen)}"
+    return f"{story}: τ_c/τ_r {own:.3f} own, {same:.3f} same"
+
+
+def _moves(tau_ratio: Estimate) -> str:
+    """What lost or won acceptance is called; nothing where that is noise."""
+    return "tax" if tau_ratio.high < 1 else "bonus" if tau_ratio.low > 1 else ""
+
+
+def _larger(a: Estimate, b: Estimate) -> bool:
+    return abs(np.log(a.value)) > abs(np.log(b.value))
 
 
 def _speeds(scheme: Scheme, row: Row) -> str:
     if not row.metrics():
         return ""
-    known = {how: figure for how, figure in (("speculative", "speed/tok_s"), ("plain", "speed/tok_s_ar"))
-             if np.isfinite(row[figure])}  # fmt: skip
+    speeds = {"speculative": "speed/tok_s", "plain": "speed/tok_s_ar"} if row.K else {"plain": "speed/tok_s"}
+    known = {how: figure for how, figure in speeds.items() if np.isfinite(row[figure])}
     parts = [f"{how} {pair(row, figure, 1)}" for how, figure in known.items()]
     parts[-1] += " tok/s"
     best = scheme.best_K()
     if best and len(scheme.valid) > 1:
         parts.append(f"best K {scheme.best_K('_ref').K} → {best.K}")
     if len(scheme.rows) > 1:
-        alike = sum(other.verdict == row.verdict for other in scheme.rows)
-        parts.append(f"{row.verdict} at {alike} of {len(scheme.rows)} K")
+        parts.append(", ".join(f"{name} at K={Ks}" for name, Ks in _verdicts_over_K(scheme).items()))
     return ", ".join(parts)
+
+
+def _verdicts_over_K(scheme: Scheme) -> dict[Name, str]:
+    """Verdict → "1, 2, 5"."""
+    Ks: dict[Name, list[str]] = {}
+    for row in scheme.rows:
+        Ks.setdefault(row.verdict, []).append(str(row.K))
+    return {name: ", ".join(its) for name, its in Ks.items()}
 
 
 def notes(sweep: Sweep) -> list[str]:
@@ -70,8 +102,8 @@ def notes(sweep: Sweep) -> list[str]:
     seeds = sorted({row.choices["seed"] for row in rows})
     return [
         *_noise_floor(sweep),
-        f"Counted on {_range(rows, 'prompts')} prompts, clocked in {_range(rows, 'rounds')} interleaved "
-        "rounds; intervals are 95 %, a bootstrap over prompts and rounds, paired across the arms.",
+        f"Counted on {_range(rows, 'prompt')}, clocked in {_range(rows, 'interleaved round')}; "
+        "intervals are 95 %, a bootstrap over prompts and rounds, paired across the arms.",
         *_looped(rows),
         *_one_K(rows),
         f"Memory reads at {_median(rows, 'bytes/bandwidth_GBs'):.1f} GB/s; a plain pass reached "
@@ -88,14 +120,17 @@ def notes(sweep: Sweep) -> list[str]:
 
 def _noise_floor(sweep: Sweep) -> list[str]:
     """How far the ratios of the reference to itself lie from 1."""
-    rows = sweep.having(Name.REFERENCE)
-    ratios = [row.estimate(ratio) for row in rows for ratio in ("speed/W_AR", "speed/W_spec")]
+    ratios = noise_floor.ratios(sweep.rows)
     if not ratios:
         return []
     covered = sum(e.low <= 1 <= e.high for e in ratios)
     farthest = 100 * max(abs(e.value - 1) for e in ratios)
-    return [f"Noise floor, the reference against itself: W_AR and W_spec lie within {farthest:.1f} % of 1, "
-            f"{covered} of {len(ratios)} intervals contain it."]  # fmt: skip
+    floor = (f"Noise floor, the reference against itself: W_AR and W_spec lie within {farthest:.1f} % of 1, "
+             f"{covered} of {len(ratios)} intervals contain it.")  # fmt: skip
+    if not noise_floor.is_restless(sweep.rows):
+        return [floor]
+    return [f"WARNING: {floor} A quiet machine's would miss it once in twenty: what rests on the clock in this sweep "
+            "is less certain than its intervals say. Measure again while nothing else runs."]  # fmt: skip
 
 
 def _looped(rows: Sequence[Row]) -> list[str]:
@@ -111,17 +146,24 @@ def _one_K(rows: Sequence[Row]) -> list[str]:
     K = {row.K for row in rows}
     if len(K) > 1:
         return []
+    if K == {0}:
+        return ["Only plain decoding, K=0, was measured: sweep K=1,2,3,4,5,6 to see what drafts add."]
     return [f"Only K={K.pop()} was measured: a lower acceptance wants a smaller K, sweep K=1,2,3,4,5,6."]
 
 
 def _predictions(sweep: Sweep) -> list[str]:
-    off = ", ".join(f"{model} {100 * residual:.1f} %" for model, residual in known_models(sweep).items())
-    return [f"Predicted tok/s is off by, in the median: {off}."] if off else []
+    known = known_models(sweep)
+    off = ", ".join(f"{model} {100 * residual:.1f} %" for model, residual in known.items())
+    far = "".join(f"; the {model} is {why}" for model, residual in known.items() for why in why_far(model, residual))
+    return [f"Predicted tok/s is off by, in the median: {off}{far}."] if off else []
 
 
-def _range(rows: Sequence[Row], field: str) -> str:
-    values = {getattr(row, field) for row in rows}
-    return str(min(values)) if len(values) == 1 else f"{min(values)} to {max(values)}"
+def _range(rows: Sequence[Row], unit: str) -> str:
+    """"24 prompts", "1 round", "6 to 12 rounds"."""
+    values = {getattr(row, f"{unit.split()[-1]}s") for row in rows}
+    if values == {1}:
+        return f"1 {unit}"
+    return f"{min(values)}{f' to {max(values)}' * (len(values) > 1)} {unit}s"
 
 
 def _median(rows: Sequence[Row], figure: str) -> float:

@@ -44,8 +44,8 @@ def write_card(run: TrainRun, corpus: Corpus, spent: Spent, facts: Facts, report
         "",
         f"{len(corpus.train):,} conversations, {tokens_of(corpus.train):,} answer tokens, written by the target: "
         f"{_source(run)}, answers at temperatures {_temperatures(run, corpus.train)}, at most {run.data.answer_tokens} "
-        f"tokens. {len(corpus.held_out)} more conversations were held out. Writing took "
-        f"{corpus.seconds / 60:.0f} minutes on {run.data.workers} cores, peak memory {corpus.peak_bytes / 1e9:.1f} GB.",
+        f"tokens. {len(corpus.held_out)} more conversations were held out. Writing took {corpus.seconds / 60:.0f} "
+        f"minutes, {_processes(run.data.workers)}, peak memory {corpus.peak_bytes / 1e9:.1f} GB.",
         "",
         "## Acceptance",
         "",
@@ -66,6 +66,10 @@ def write_card(run: TrainRun, corpus: Corpus, spent: Spent, facts: Facts, report
             f"{tau[third]:.3f}", f"{tau[-1]:.3f}", f"{report.ngram.tau[third]:.3f}",
         ]))  # fmt: skip
     return "\n".join([*lines, "", "Draft k: acceptance given that all before it were accepted.", ""])
+
+
+def _processes(n: int) -> str:
+    return f"{n} processes" if n > 1 else "one process"
 
 
 def _row(cells: Sequence[str]) -> str:

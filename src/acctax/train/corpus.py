@@ -28,6 +28,7 @@ from acctax.train.synthesis import Job, Limits, Writer
 
 TRAIN, HELD_OUT, EVALUATE = PARTS = ("train", "held_out", "evaluate")
 JUDGED_AT = (0.0, 1.0)  # temperatures of the texts that acceptance is reported on
+POLL_SECONDS = 0.2  # how often the writing processes are looked after
 INDEX_BYTES = 48  # of a token's line in the index, at most
 
 
@@ -126,12 +127,11 @@ def make(run: TrainRun, checkpoint: Checkpoint, progress: Progress) -> Corpus:
     with _alone(folder, progress):
         state = _state(run, checkpoint, folder)
         if state["complete"] < wanted:
-            started = time.monotonic()
-            _write(run, progress)
+            before = state["seconds"]
+            for seconds in _write(run, progress):
+                _store(folder, state := state | {"seconds": before + seconds})
             peak = run.data.workers * peak_bytes(resource.RUSAGE_CHILDREN)
-            state |= {"complete": wanted, "seconds": state["seconds"] + time.monotonic() - started,
-                      "peak_bytes": max(state["peak_bytes"], peak)}
-            (folder / "corpus.json").write_text(json.dumps(state, indent=1) + "\n")
+            _store(folder, state := state | {"complete": wanted, "peak_bytes": max(state["peak_bytes"], peak)})
     train, limit = [], 0
     for stored in read_shards(folder, TRAIN):
         if limit >= wanted:
@@ -168,8 +168,7 @@ def _state(run: TrainRun, checkpoint: Checkpoint, folder: Path) -> dict:
     recipe = json.loads(json.dumps(recipe))
     path = folder / "corpus.json"
     if not path.is_file():
-        nothing = {"complete": 0, "seconds": 0.0, "peak_bytes": 0}
-        path.write_text(json.dumps({"recipe": recipe, **nothing}, indent=1) + "\n")
+        _store(folder, {"recipe": recipe, "complete": 0, "seconds": 0.0, "peak_bytes": 0})
     state = json.loads(path.read_text())
     for name, value in recipe.items():
         if state["recipe"].get(name) != value:
@@ -178,7 +177,16 @@ def _state(run: TrainRun, checkpoint: Checkpoint, folder: Path) -> dict:
     return state
 
 
-def _write(run: TrainRun, progress: Progress) -> None:
+def _store(folder: Path, state: dict) -> None:
+    """Whole or not at all, whatever kills the writer."""
+    written = folder / "corpus.json.new"
+    written.write_text(json.dumps(state, indent=1) + "\n")
+    written.replace(folder / "corpus.json")
+
+
+def _write(run: TrainRun, progress: Progress) -> Iterator[float]:
+    """Yields the seconds that it has taken, now and then and at the end: what a killed run wrote took its time too."""
+    started = time.monotonic()
     ops.load()  # built here once, not by every process
     context, workers = multiprocessing.get_context("spawn"), run.data.workers
     written = context.Array("q", workers, lock=False)
@@ -188,8 +196,9 @@ def _write(run: TrainRun, progress: Progress) -> None:
             process.start()
         with progress.phase("write", total=run.data.tokens) as phase:
             while any(process.is_alive() for process in processes):
-                time.sleep(0.2)
+                time.sleep(POLL_SECONDS)
                 phase.advance(sum(written) - phase.advanced)
+                yield time.monotonic() - started
     finally:
         for process in processes:
             if process.is_alive():
@@ -198,6 +207,7 @@ def _write(run: TrainRun, progress: Progress) -> None:
     for process in processes:
         if process.exitcode:
             raise RuntimeError(f"a process that writes the data ended with code {process.exitcode}")
+    yield time.monotonic() - started
 
 
 def _work(run: TrainRun, worker: int, written, parent: int) -> None:

@@ -37,9 +37,10 @@ class AcctaxSweeper(BasicSweeper):
 
         into = Path(self.config.hydra.sweep.dir)
         if self.case_study:
-            from acctax.replay import replay
+            from acctax import replay
 
-            replay(self.case_study, sweep.make_folder(into))
+            replay.check(arguments)
+            replay.replay(self.case_study, sweep.make_folder(into))
             return []
         composed = list(self._compose(arguments))
         cells = sweep.check(composed)

@@ -61,7 +61,7 @@ def test_greedy_output_is_plain_decodings_output(checkpoint, prompt, recipe):
     target = Decoder.load(checkpoint, recipes.load(recipe), CAPACITY)
     plain, _ = answer(target, NoSource(), 0, prompt)
     heads = [KINDS[kind] for kind in SHIPPED]
-    for choice in (*heads, *(NgramDraft(1, 3, "earliest", fallback=kind) for kind in SHIPPED)):
+    for choice in (*heads, *(NgramDraft(None, 3, "earliest", fallback=kind) for kind in SHIPPED)):
         source = choice.build(Setting(checkpoint, None, CAPACITY))
         for K in (1, 3, 6):
             text, accepted = answer(target, source, K, prompt)

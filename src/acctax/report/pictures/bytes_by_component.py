@@ -1,6 +1,7 @@
 """Where the bytes are: what a plain step and a cycle must read, by component."""
 
 from collections.abc import Iterator
+from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,6 +19,7 @@ LOOKS = (
     (style.BLUE, ""), (style.SKY, "////"), (style.GREEN, ""), (style.ORANGE, "||||"), (style.PURPLE, ""),
     (style.FAINT, ""), (style.VERMILION, "\\\\\\\\"),
 )  # fmt: skip
+LABEL = 40  # letters of a line
 PANELS = (("bytes/", "a plain step"), ("bytes/cycle_", "a cycle"))
 
 
@@ -26,7 +28,9 @@ def draw(sweep: Sweep) -> Figure | None:
     bars = list(_bars(sweep))
     if not bars:
         return None
-    figure, panels = style.facets(2, 2, 4.8, 0.5 + 0.3 * len(bars), sharey=True)
+    labels = [fill(label, LABEL) for label, _, _ in bars]
+    lines = max(label.count("\n") + 1 for label in labels)
+    figure, panels = style.facets(2, 2, 4.8, 0.5 + (0.15 + 0.15 * lines) * len(bars), sharey=True)
     for panel, (prefix, title) in zip(panels, PANELS):
         left = np.zeros(len(bars))
         for (group, members), (colour, hatch) in zip(GROUPS.items(), LOOKS):
@@ -37,9 +41,9 @@ def draw(sweep: Sweep) -> Figure | None:
         panel.set_title(title)
         panel.set_xlabel("MB")
         panel.grid(axis="x")
-    panels[0].set_yticks(range(len(bars)), labels=[label for label, _, _ in bars])
+    panels[0].set_yticks(range(len(bars)), labels=labels)
     panels[0].set_ylim(len(bars) - 0.5, -0.5)
-    style.legend(figure, panels[1], columns=len(GROUPS))
+    style.legend(figure, panels, columns=len(GROUPS))
     return figure
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Sweep
-from acctax.report.pictures import style
+from acctax.report.pictures import style, titles
 
 CAPTION = (
     "A target pass over M rows, T(M)/T(1). Dashed: the roofline, its bytes at the read bandwidth of the same run. The "
@@ -20,22 +20,24 @@ def draw(sweep: Sweep) -> Figure | None:
     if not deepest:
         return None
     figure, panels = style.facets(len(deepest), 4, 2.6, 2.2, sharey=True)
-    for panel, (scheme, row) in zip(panels, deepest):
+    for panel, (_, row) in zip(panels, deepest):
         for arm in style.ARMS:
-            _arm(panel, row, *arm)
-        panel.set_title(scheme.label)
+            _passes(panel, row, *arm)
+        for suffix, arm, colour, _ in style.ARMS:
+            roofline = row[f"time/roofline_ms{suffix}"] / row[f"time/T_1_ms{suffix}"]
+            panel.axhline(roofline, color=colour, linestyle="--", linewidth=1, label=f"{arm}, roofline")
         panel.set_xticks(range(1, row.K + 2))
+        panel.set_xlim(0.7, row.K + 1.3)
         panel.set_xlabel("rows M of a pass")
         panel.grid(axis="y")
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(0, 1.05 * panels[0].get_ylim()[1])
     panels[0].set_ylabel("T(M) / T(1)")
-    style.legend(figure, panels[0])
+    style.legend(figure, panels)
+    titles.fit(figure, panels, [scheme.label for scheme, _ in deepest])
     return figure
 
 
-def _arm(panel: Axes, row: Row, suffix: str, label: str, colour: str, marker: str) -> None:
+def _passes(panel: Axes, row: Row, suffix: str, label: str, colour: str, marker: str) -> None:
     M = np.arange(1, row.K + 2)
     T = np.array([row[f"time/T_{rows}_ms{suffix}"] for rows in M])
     panel.plot(M, T / T[0], color=colour, marker=marker, label=label)
-    panel.axhline(row[f"time/roofline_ms{suffix}"] / T[0], color=colour, linestyle="--", linewidth=1,
-                  label=f"{label}, roofline")  # fmt: skip

@@ -4,12 +4,15 @@ whose bytes depend on the numbers alone."""
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib.style
+import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 # Stand-ins: a page that shows a picture on paper of its own puts its own colours in their place (see `inline`).
 INK, FAINT, RULE, PAPER = "#1b1b1f", "#6c6c72", "#dcdce1", "#fffffe"
@@ -54,6 +57,14 @@ def inline(text: str) -> str:
     return text
 
 
+def errors(panel: Axes, x: NDArray[np.float64], estimates: NDArray[np.float64], **look: object) -> None:
+    """Points and bars of estimates [n, 3]: value, low, high; no bar where there is no interval."""
+    value = estimates[:, :1]
+    _, low, high = np.where(np.isfinite(estimates), estimates, value).T
+    bars = np.clip([value[:, 0] - low, high - value[:, 0]], 0, None)
+    panel.errorbar(x, value[:, 0], bars, capsize=2, elinewidth=0.9, capthick=0.9, **look)
+
+
 def facets(n: int, columns: int, width: float, height: float, **shared: bool) -> tuple[Figure, list[Axes]]:
     """A figure of n panels, `width` by `height` inches each, in rows of at most `columns`."""
     columns = min(n, columns)
@@ -68,8 +79,12 @@ def facets(n: int, columns: int, width: float, height: float, **shared: bool) ->
     return figure, panels[:n]
 
 
-def legend(figure: Figure, panel: Axes, columns: int | None = None) -> None:
-    """Below all panels, from the handles of one; "reference" stands before "reference, plain"."""
-    named = sorted(zip(*panel.get_legend_handles_labels()), key=lambda entry: entry[1].count(","))
+def legend(figure: Figure, panels: Sequence[Axes], more: Sequence[Artist] = (), columns: int | None = None) -> None:
+    """Below all panels, of whatever any of them shows, in the order it was drawn; more: what none of them names."""
+    named = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels()):
+            named.setdefault(label, handle)
+    named |= {artist.get_label(): artist for artist in more}
     columns = columns or (4 if figure.get_figwidth() > 7 else 2)
-    figure.legend(*zip(*named), loc="outside lower center", ncols=columns)
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns)

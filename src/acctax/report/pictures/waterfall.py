@@ -3,12 +3,13 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Sweep
 from acctax.analyze.verdicts import LOSSES, Name
-from acctax.report.pictures import style
+from acctax.report.pictures import style, titles
 from acctax.report.tables.text import signed, tax
 
 CAPTION = (
@@ -17,6 +18,7 @@ CAPTION = (
     "ratio, so that they add up; lines are 95 % intervals."
 )
 COLUMNS = 3
+GAP = 4  # points between a bar and its number
 STEPS = ("bytes promise", *LOSSES, "realized")
 
 
@@ -26,12 +28,13 @@ def draw(sweep: Sweep) -> Figure | None:
     if not shown:
         return None
     figure, panels = style.facets(len(shown), COLUMNS, 3.5, 2.35, sharex=True, sharey=True)
-    for panel, (title, row) in zip(panels, shown):
-        _panel(panel, title, row)
-    _scale(panels)
+    for panel, (_, row) in zip(panels, shown):
+        _panel(panel, row)
     for i, panel in enumerate(panels):
         panel.tick_params(axis="y", length=0, labelleft=i % COLUMNS == 0)
     figure.supxlabel("speed, candidate over reference (logarithmic; numbers in log-%)", fontsize=9)
+    titles.fit(figure, panels, [f"{title}: {row.verdict.lower()}" for title, row in shown], pad=14)
+    _scale(panels)
     return figure
 
 
@@ -51,7 +54,7 @@ def _ends(row: Row) -> np.ndarray:
     return np.log(row["bytes/W"]) - np.cumsum([0, *(row[loss] for loss in LOSSES.values())])
 
 
-def _panel(panel: Axes, title: str, row: Row) -> None:
+def _panel(panel: Axes, row: Row) -> None:
     ends = _ends(row)
     realized = row.estimate("speed/W_spec")
     starts = np.array([0, *ends[:-1], 0])
@@ -69,13 +72,13 @@ def _panel(panel: Axes, title: str, row: Row) -> None:
             panel.plot(interval, [y, y], color=style.INK, linewidth=1, marker="|", markersize=5, zorder=3)
             right = max(right, *interval)
         total = f"  (×{np.exp(end):.3f})" if y in (0, len(ends) - 1) else ""
-        panel.annotate(signed(100 * (end - start)) + total, (right, y), (4, 0), textcoords="offset points", va="center",
-                       fontsize=8)  # fmt: skip
+        number = panel.annotate(signed(100 * (end - start)) + total, (right, y), (GAP, 0), textcoords="offset points",
+                                va="center", fontsize=8)  # fmt: skip
+        number.set_in_layout(False)  # `_scale` makes room for it
     panel.set_yticks(range(len(STEPS)), labels=STEPS)
     panel.set_ylim(len(STEPS) - 0.5, -0.5)
     panel.spines["left"].set_visible(False)
     panel.grid(axis="x")
-    panel.set_title(f"{title}: {row.verdict.lower()}", pad=14)
     panel.text(0, 1.02, f"tax, counted: {tax(row, 'tax/counted')}", transform=panel.transAxes, fontsize=8,
                color=style.FAINT)  # fmt: skip
 
@@ -94,9 +97,20 @@ def _look(y: int, step: float) -> tuple[str, str]:
 
 
 def _scale(panels: list[Axes]) -> None:
-    """Ticks at round ratios, and room for the numbers beside the bars."""
+    """Room for the numbers beside the bars, and ticks at round ratios. Of panels that are laid out: they share a scale.
+
+    A number begins at x and takes a share s of its panel's width: it fits where the scale goes on to x/(1 − s).
+    """
     low, high = panels[0].get_xlim()
-    ratios = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(np.exp(low), np.exp(high))
+    for panel in panels:
+        for number in panel.texts:
+            if isinstance(number, Annotation):
+                share = (number.get_window_extent().width + GAP * panel.figure.dpi / 72) / panel.bbox.width
+                high = max(high, low + (number.xy[0] - low) / (1 - share))
+    if high - low > np.log(4):
+        ratios = 2.0 ** np.arange(np.ceil(low / np.log(2)), np.floor(high / np.log(2)) + 1)
+    else:
+        ratios = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(np.exp(low), np.exp(high))
     ticks = {ratio: np.log(ratio) for ratio in ratios if ratio > 0 and low <= np.log(ratio) <= high}
-    panels[0].set_xlim(low, high + 0.35 * (high - low))
+    panels[0].set_xlim(low, high)
     panels[0].set_xticks(list(ticks.values()), labels=[f"×{ratio:g}" for ratio in ticks])

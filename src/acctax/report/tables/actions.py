@@ -16,17 +16,24 @@ def next_actions(actions: Sequence[Action]) -> Table | None:
         "actions", "Next actions for the best configuration",
         ("lever", "tok/s", "gain", "95 % interval", "known by"),
         tuple((_cells(action),) for action in actions),
-        note="measured: by cells of this sweep. predicted: from the ledger, the clock and same-context acceptance.",
+        note="tok/s: in the minutes in which the best configuration was measured. measured: the gain of cells of this "
+             "sweep over plain decoding in their own jobs, against the best's; undecided: its interval contains 0. "
+             "predicted: from the ledger, the clock and same-context acceptance. bound: nothing can do better.",
     )  # fmt: skip
 
 
 def _cells(action: Action) -> tuple[str, ...]:
     interval = NONE if np.isnan(action.low) else f"{percent(action.low)} to {percent(action.high)}"
-    known = "measured" if action.measured else "predicted"
     return (
         action.name,
         number(action.tok_s, 1),
         percent(action.gain),
         interval,
-        f"{known}, rejected" if round(action.gain, 3) < 0 else known,
+        ", ".join(filter(None, [action.known, _standing(action)])),
     )
+
+
+def _standing(action: Action) -> str:
+    if action.low <= 0 <= action.high:
+        return "undecided"
+    return "rejected" if action.gain < 0 else ""

@@ -3,7 +3,7 @@
 from acctax.analyze.best_k import BestK, Tuning
 from acctax.analyze.sweep import Sweep
 from acctax.report.tables.table import Table
-from acctax.report.tables.text import number
+from acctax.report.tables.text import NONE, number
 
 MOVED = {True: "yes", False: "no", None: "perhaps"}
 
@@ -19,7 +19,8 @@ def best_K(sweep: Sweep) -> Table | None:
         ("scheme", "K* ref.", "K* cand.", "classic", "refined", "moved", "speed-up", "stale K loses", "tok/s"),
         rows,
         note="K* (every K that may be the best): argmax of tok/s over plain decoding in the same job. classic, "
-             "refined: K* predicted from the deepest cell alone. stale K: the candidate at the reference's K*.",
+             "refined: K* predicted from the deepest cell alone. stale K: the candidate at the reference's K*, "
+             "— where it is its own.",
     )  # fmt: skip
 
 
@@ -33,8 +34,8 @@ def _cells(label: str, tuning: Tuning) -> tuple[str, ...]:
         f"{r.refined} → {c.refined}",
         MOVED[tuning.moved],
         f"{tuning.reference.speedup:.2f} → {tuning.candidate.speedup:.2f}",
-        f"{tuning.stale:.0%}",
-        number(tuning.stale_tok_s, 1),
+        f"{tuning.stale:.0%}" if tuning.moved is not False else NONE,
+        number(tuning.stale_tok_s, 1) if tuning.moved is not False else NONE,
     )
 
 

@@ -4,7 +4,9 @@ import numpy as np
 
 from acctax.analyze.sweep import Sweep
 from acctax.report.tables.table import Table, per_cell
-from acctax.report.tables.text import number, pair
+from acctax.report.tables.text import NONE, number, pair
+
+APART = {1: "yes", 0: "no"}
 
 
 def same_context(sweep: Sweep) -> Table | None:
@@ -14,7 +16,7 @@ def same_context(sweep: Sweep) -> Table | None:
         lambda row: (
             f"{row.estimate('accept/tau_ratio'):.3f}",
             f"{row.estimate('same/tau_ratio'):.3f}",
-            "yes" if row["same/disagrees"] == 1 else "no",
+            APART.get(row["same/disagrees"], NONE),
             pair(row, "same/alpha_tv", 3),
             number(row["same/tv"], 4),
             number(row["same/kl"], 4),

@@ -20,7 +20,9 @@ def number(value: float, digits: int) -> str:
 
 
 def pair(row: Row, figure: str, digits: int) -> str:
-    """Reference → candidate."""
+    """Reference → candidate; one dash where neither has a value."""
+    if np.isnan([row[figure], row[f"{figure}_ref"]]).all():
+        return NONE
     return f"{number(row[f'{figure}_ref'], digits)} → {number(row[figure], digits)}"
 
 

@@ -2,7 +2,7 @@
 
 from acctax.analyze.sweep import Scheme, Sweep
 from acctax.report.tables.table import Table
-from acctax.report.tables.text import NONE, number, share
+from acctax.report.tables.text import number, share
 
 
 def tuned_taxes(sweep: Sweep) -> Table | None:
@@ -12,7 +12,7 @@ def tuned_taxes(sweep: Sweep) -> Table | None:
         return None
     return Table(
         "tuned-tax", "The tax at the reference's K* and at each side's own",
-        ("scheme", "counted, at K* ref.", "counted, at own K*", "clocked, at own K*", "W_spec there"),
+        ("scheme", "counted, at K* ref.", "at own K*", "clocked, at K* ref.", "at own K*", "W_spec there"),
         tuple((_cells(scheme),) for scheme in swept),
         note="What the tax at own K* is less than the tax at the reference's is what tuning K again gives back.",
     )  # fmt: skip
@@ -22,8 +22,9 @@ def _cells(scheme: Scheme) -> tuple[str, ...]:
     same, own = scheme.at(scheme.best_K("_ref").K), scheme.tax_at_own_K()
     return (
         scheme.label,
-        share(same["tax/counted"]) if same else NONE,
+        share(same["tax/counted"]),
         share(own.counted),
+        share(same["tax/clocked"]),
         share(own.clocked),
         number(own.R, 3),
     )
