@@ -54,7 +54,7 @@ def test_the_ngrams_fall_back_on_a_head(cell, folders, kind):
     chosen = cell("draft_source=ngram", *fallback, "drafter_quant=int8")
     preflight(chosen)
     record = measure(chosen, Progress.silent())
-    assert record.choices["draft_source"] == f"ngram:1-3:earliest+{kind}:{folders}/{kind}"
+    assert record.choices["draft_source"] == f"ngram:2-3:earliest+{kind}:{folders}/{kind}"
     assert not chosen.is_reference and record.candidate.bytes_cycle["drafter"] > 0
     alone = measure(cell("draft_source=ngram"), Progress.silent())
     texts = [[prompt.tokens for prompt in its.reference.prompts] for its in (record, alone)]
