@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from acctax.analyze import Rules, analyze, sweep
@@ -100,6 +102,28 @@ def test_a_win_at_a_K_that_does_not_pay_is_not_shipped():
     assert scheme.headline.verdict == "ACCEPT" and scheme.headline["speed/speedup"] < 1
     assert "decode plainly" in advise(scheme) and "ship" not in advise(scheme)
     assert advise(only(rows(Ks=[0], candidate=quick, **EXACT))) == "ship it"
+
+
+def test_a_K_that_was_not_measured_and_is_predicted_to_gain_is_measured_first():
+    """At K=6 it loses on plain decoding, at 2 it would win."""
+    side = replace(QKV, alpha=0.7, draft=2.5e-3, slope=0.25)
+    scheme = only(rows(Ks=[6], candidate=side, reference=replace(REFERENCE, alpha=0.7, draft=2.5e-3), **EXACT))
+    assert scheme.best_K().K == 0
+    said = advise(scheme)
+    assert "decode plainly" in said and re.search(r"measure K=[12], .* K=[12] is predicted to reach 1\.\d\d", said)
+
+
+def test_given_acceptance_ships_nothing():
+    light = replace(REFERENCE, T1=6e-3, draft=3e-3, ledger=QKV.ledger)
+    for source, ships in (("synthetic:0.9", False), ("self:int8_all", True)):
+        scheme = only(rows(Ks=[3], candidate=light, draft_source=source, **EXACT))
+        assert scheme.headline.verdict == "ACCEPT" and ("ship" in advise(scheme)) == ships
+
+
+def test_figures_that_were_never_published_advise_nothing():
+    row = rows(Ks=[3])[0]
+    unknown = replace(row, figures=Figures(row.figures.values | {"speed/speedup": np.nan, "speed/speedup_ref": np.nan}))
+    assert only([unknown]).best_K() is None and "nan" not in advise(only([unknown]))
 
 
 def test_advice_for_speculation_that_never_pays():

@@ -77,11 +77,15 @@ def test_actions_say_what_they_gain_and_how_that_is_known():
         Action("no overhead", 110.0, np.float64(0.1), np.nan, np.nan, "bound"),
         Action("int8, K=2", 99.96, np.float64(-0.0004), np.float64(-0.01), np.float64(0.01), "measured"),
         Action("o quantized", 90.0, np.float64(-0.1), np.nan, np.nan, "predicted"),
+        Action("int4, K=2", 80.0, np.float64(-0.2), np.float64(-0.3), np.float64(-0.1), "measured"),
+        Action("nf4, K=2", 70.0, np.float64(-0.3), np.nan, np.nan, "measured"),  # of one round
     ]
     assert list(tables.next_actions(actions).rows) == [
         ("no overhead", "110.0", "+10.0 %", "—", "bound"),
         ("int8, K=2", "100.0", "0.0 %", "−1.0 % to +1.0 %", "measured, undecided"),
         ("o quantized", "90.0", "−10.0 %", "—", "predicted, rejected"),
+        ("int4, K=2", "80.0", "−20.0 %", "−30.0 % to −10.0 %", "measured, rejected"),
+        ("nf4, K=2", "70.0", "−30.0 %", "—", "measured, undecided"),
     ]
     assert tables.next_actions([]) is None
 

@@ -133,3 +133,18 @@ def test_errors_are_one_line(arguments, line, tmp_path, monkeypatch, capsys):
         main()
     error = capsys.readouterr().err
     assert stop.value.code == 2 and line in error and error.count("\n") == 1
+
+
+def test_every_way_to_compose_has_a_head_to_train(monkeypatch, capsys):
+    """A target that names a source of its own must be able to, whatever else is said."""
+    from acctax.train.__main__ import main
+
+    for arguments, kind in (([], "eagle"), (["target=gemma3_270m"], "mtp"), (["draft_source=mtp"], "mtp")):
+        for flag in (["--help"], ["--cfg", "job"]):
+            monkeypatch.setattr(sys, "argv", ["acctax.train", *arguments, *flag])
+            try:
+                main()
+            except SystemExit as stop:
+                assert not stop.code
+            shown = capsys.readouterr()
+            assert not shown.err and ("usage:" in shown.out or f"kind: {kind}\n" in shown.out)

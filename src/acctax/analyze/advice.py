@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from acctax.analyze.best_k import predicted_K
 from acctax.analyze.noise_floor import is_restless
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme
@@ -62,7 +63,14 @@ def _retune(scheme: Scheme, row: Row) -> list[str]:
     if best is None:
         return ["ship it"] if row.verdict == Name.ACCEPT else []
     if best.K == 0:
-        return [f"decode plainly, K=0: at K={row.K} speculation reaches {row['speed/speedup']:.2f} of its speed"]
+        reached = f"at K={row.K} speculation reaches {row.estimate('speed/speedup'):.2f} of plain decoding's speed"
+        predicted = predicted_K(scheme.valid)
+        if not predicted.refined or scheme.at(predicted.refined):
+            return [f"decode plainly, K=0: {reached}"]
+        gains = f"K={predicted.refined} is predicted to reach {predicted.speedups[predicted.refined]:.2f}"
+        return [f"measure K={predicted.refined}, or decode plainly, K=0: {reached}, {gains}"]
+    if row.verdict == Name.ACCEPT and str(row.choices["draft_source"]).startswith("synthetic"):
+        return ["measure it with a drafter that drafts: here acceptance was given, and the clock alone decided"]
     if row.verdict == Name.ACCEPT:
         return [f"ship it at K={best.K}" if len(scheme.valid) > 1 else "ship it, and sweep K for its best"]
     return [f"re-tune K: its best is {best.K}, the reference's {best_ref.K}"] if best.K != best_ref.K else []

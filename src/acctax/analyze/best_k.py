@@ -65,11 +65,11 @@ class Tuning:
 def best_K(rows: Sequence[Row], suffix: str = "") -> BestK | None:
     """K* of the candidate, or with suffix "_ref" of the reference, K = 0 (speed-up 1) among them.
 
-    rows: the valid ones of one scheme. None where none of them drafts.
+    rows: the valid ones of one scheme. None where none of them drafts at a known speed.
     """
     speedups = {0: (1.0, 1.0)}  # K → speed-up, upper end
     for row in rows:
-        if row.K:
+        if row.K and np.isfinite(row[f"speed/speedup{suffix}"]):  # published figures may leave it out
             e = row.estimate(f"speed/speedup{suffix}")
             speedups[row.K] = e.value, e.value if np.isnan(e.high) else e.high
     if len(speedups) == 1:

@@ -55,8 +55,8 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
     now = {"prompts": prompts, "rounds": rounds}
     if few := {unit: FEWEST for unit, n in now.items() if n < FEWEST}:
         counts = " and ".join(f"{now[unit]} {unit if now[unit] > 1 else unit[:-1]}" for unit in few)
-        return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None, _more(few, now, group),
-                       frozenset(few))  # fmt: skip
+        return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None,
+                       f"{FEWEST} at least: {_fields(few, group)}", frozenset(few))  # fmt: skip
     win, tax, texts = map(figures.estimate, ("speed/W_spec", "tax/counted", "speed/W_end_to_end"))
     floor = 1 + rules.margin
     taxed, lost, won = tax.low > rules.tax_threshold, win.high < floor, win.low > floor
@@ -64,7 +64,8 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
     if lost and texts.low > floor or won and texts.high < floor:
         why = f"two clocks contradict each other: W_spec {win:.3f} over the rounds, {texts:.3f} over whole texts"
         if not taxed:
-            return Verdict(Name.UNDECIDED, why, None, _more({"rounds": 2 * rounds}, now, group), frozenset(["rounds"]))
+            again = f"more rounds while nothing else runs: {_fields({'rounds': 2 * rounds}, group)}"
+            return Verdict(Name.UNDECIDED, why, None, again, frozenset(["rounds"]))
         lost = False
     if taxed or lost:
         return _reject(figures, taxed, lost)
@@ -126,7 +127,11 @@ def _more(needed: Mapping[str, float], now: Mapping[str, int], group: str) -> st
     if hopeless := [unit for unit, n in needed.items() if math.isinf(n)]:
         return f"too close to call: even {HOPELESS} times the {' and '.join(hopeless)} may not decide"
     said = " and ".join(f"{n} {unit} ({now[unit]} now)" for unit, n in needed.items())
-    return f"about {said} would decide: {' '.join(f'{group}.{unit}={n}' for unit, n in needed.items())}"
+    return f"about {said} would decide: {_fields(needed, group)}"
+
+
+def _fields(needed: Mapping[str, float], group: str) -> str:
+    return " ".join(f"{group}.{unit}={n}" for unit, n in needed.items())
 
 
 def _tax(tax: Estimate) -> str:

@@ -34,6 +34,6 @@ def _cells(action: Action) -> tuple[str, ...]:
 
 
 def _standing(action: Action) -> str:
-    if action.low <= 0 <= action.high:
+    if action.known == "measured" and not (action.low > 0 or action.high < 0):  # no interval tells nothing either
         return "undecided"
     return "rejected" if action.gain < 0 else ""
