@@ -32,6 +32,7 @@ def main() -> None:
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it would print
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
+    _composed.clear()
     try:
         _compose()
         for cfg, overrides in _composed:  # none where only --help was asked for
