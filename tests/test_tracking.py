@@ -183,7 +183,7 @@ def test_runs_of_a_dead_process_are_closed(uri, sweep, compose):
     client = MlflowClient(uri)
     _sweep(uri)
     assert client.get_run(child).info.status == "RUNNING"  # this process lives
-    assert _sweep(uri).rivals == []  # and is no rival of itself
+    assert _sweep(uri).rivals() == set()  # and is no rival of itself
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for run_id in (sweep.run_id, child):
@@ -197,7 +197,7 @@ def test_another_process_that_measures_is_a_rival(uri, sweep, compose):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         for run_id in (sweep.run_id, sweep.start_cell(compose(), "K=3")):
             MlflowClient(uri).set_tag(run_id, "pid", str(other.pid))
-        assert _sweep(uri).rivals == [other.pid]
+        assert _sweep(uri).rivals() == {other.pid}
         other.stdin.close()
 
 

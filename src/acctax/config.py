@@ -265,6 +265,8 @@ class Cell:
         most = self.draft_source.most_drafts
         require(most is None or self.K <= most, "K", self.K,
                 f"must be at most {most}: draft_source={self.draft_source.kind} has acceptance for no more drafts")
+        require(self.K <= self.measure.max_new_tokens, "K", self.K,
+                f"must be at most measure.max_new_tokens ({self.measure.max_new_tokens})")
         takes_recipe = self.draft_source.takes_recipe or self.drafter_quant is None
         require(takes_recipe, "drafter_quant", getattr(self.drafter_quant, "name", None),
                 f"must be none: draft_source={self.draft_source.kind} has no weights")

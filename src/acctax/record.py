@@ -95,7 +95,7 @@ class Record:
     reference: Arm
     candidate: Arm
     bandwidth: list[float]  # bytes/s a large read reached, one a round, same process
-    environment: dict[str, str]  # hardware, threads, kernels, versions, commit
+    environment: dict[str, str]  # hardware, threads, kernels, versions, commit; rivals: processes that measured too
     rerun: str  # the command that measures this cell again
     same_context: list[Scored] = field(default_factory=list)  # one a prompt
     losslessness: list[Lossless] = field(default_factory=list)  # of a sample of the prompts, greedy cells alone

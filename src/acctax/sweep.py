@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,9 +101,6 @@ class _Sweep:
     def measure(self) -> None:
         with Progress(len(self.cells)) as progress:
             token = PROGRESS.set(progress)
-            if self.log.rivals:
-                pids = ", ".join(map(str, self.log.rivals))
-                progress.note(f"WARNING: process {pids} measures on this machine too: neither's clock can be trusted")
             try:
                 for number in range(len(self.cells)):
                     with progress.cell(self._names[number]):
@@ -120,7 +118,7 @@ class _Sweep:
         step = cell.K if self._over_K(cell) else 0  # on the curve over K, where there is one
         run_id = self.log.start_cell(cell, name, origin)
         try:
-            record = record or self.launch(number)
+            record = record or self._launch(number)
             self.log.log_record(run_id, record)
             row = analyze(record, cell.verdict)
             self.log.end_cell(run_id, f"{name} {row.verdict}", row.metrics(), row.verdict, row.reason, step)
@@ -135,6 +133,14 @@ class _Sweep:
             self._curves.setdefault(cell.scheme, []).append((cell, row.metrics()))
         how = f"measured before, run {origin}" if origin else f"{time.monotonic() - started:.0f} s"
         return f"{row.verdict} {row.reason} ({how})"
+
+    def _launch(self, number: int) -> Record:
+        rivals = self.log.rivals()
+        record = self.launch(number)
+        if rivals := rivals | self.log.rivals():
+            pids = ", ".join(map(str, sorted(rivals)))
+            record = replace(record, environment=record.environment | {"rivals": pids})
+        return record
 
     def _over_K(self, cell: Cell) -> bool:
         return sum(other.scheme == cell.scheme for other in self.cells) > 1

@@ -124,7 +124,7 @@ class Sweep:
     def __init__(self, settings: Tracking, name: str, environment: Mapping[str, str], command: str, rules: Verdict):
         """environment: acctax.environment.describe(). Raises ConfigError where the store cannot be used."""
         self._store, self._reuse, self._environment = open_store(settings), settings.reuse, dict(environment)
-        self.rivals = self._end_stale_runs()
+        self._end_stale_runs()
         self.run_id = self._start("sweep", name, {"rerun": command, "rules": json.dumps(asdict(rules))})
         try:
             self._store.client.log_text(self.run_id, command, "command.txt")
@@ -143,19 +143,21 @@ class Sweep:
             self._store.client.log_batch(run.info.run_id, params=batch)
         return run.info.run_id
 
-    def _end_stale_runs(self) -> list[int]:
-        """End runs that a killed process left open; the processes of those that are at work.
+    def _end_stale_runs(self) -> None:
+        """Runs that a killed process left open."""
+        for run in self._open_here():
+            if not _is_alive(int(run.data.tags["pid"])):
+                self._store.client.set_terminated(run.info.run_id, status="KILLED")
 
-        Only where the store is a local file is a pid this machine's.
-        """
-        at_work = set()
-        if self._store.uri.startswith(SQLITE):
-            for run in self._store.search(f"tags.host = '{socket.gethostname()}'", status="RUNNING"):
-                if _is_alive(pid := int(run.data.tags["pid"])):
-                    at_work.add(pid)
-                else:
-                    self._store.client.set_terminated(run.info.run_id, status="KILLED")
-        return sorted(at_work - {os.getpid()})
+    def rivals(self) -> set[int]:
+        """Other processes that measure on this machine now, as far as this store knows."""
+        pids = {int(run.data.tags["pid"]) for run in self._open_here()}
+        return {pid for pid in pids - {os.getpid()} if _is_alive(pid)}
+
+    def _open_here(self) -> list[Run]:
+        """Only where the store is a local file is a pid this machine's."""
+        here = self._store.uri.startswith(SQLITE)
+        return self._store.search(f"tags.host = '{socket.gethostname()}'", status="RUNNING") if here else []
 
     def find_finished(self, cell: Cell, runs_on: Mapping[str, str]) -> tuple[str, Record] | None:
         """The run and record of the same cell, validly measured on the same hardware by the same clean commit.
@@ -170,6 +172,8 @@ class Sweep:
                 continue  # whatever spoilt it may be over
             if all(run.data.tags.get(key) == _cut(self._environment[key]) for key in ("commit", "hardware")):
                 record = self._store.read_record(run.info.run_id)
+                if "rivals" in record.environment:
+                    continue  # its clock was not alone
                 if runs_on.items() <= record.environment.items():
                     return run.data.tags.get("origin", run.info.run_id), record
         return None

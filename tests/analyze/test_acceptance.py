@@ -134,8 +134,8 @@ def test_rates_by_position_pair_by_prompt_as_tau_does():
 
 
 def test_a_rate_never_leaves_0_to_1_and_of_one_prompt_has_no_interval():
-    record = simulate(prompts=3, spread=3)
-    weights = resample(3, 200, np.random.default_rng(0))
+    record = simulate(prompts=4, spread=3)
+    weights = resample(4, 200, np.random.default_rng(0))
     rates = np.array(Acceptance.of(record.candidate.prompts, 3).conditional(weights))
     assert np.all((0 <= rates) & (rates <= 1))
     [alone] = Acceptance.of([prompt([1, 1], [0, 1])], 1).conditional(resample(1, 5, np.random.default_rng(0)))

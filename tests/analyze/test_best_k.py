@@ -44,6 +44,17 @@ def test_plain_decoding_can_be_the_best():
     assert (best.K, best.speedup, best.ties) == (0, 1.0, (0,))
 
 
+def test_plain_decoding_may_be_the_best_where_no_gain_on_it_is_sure():
+    def row(K, value, low, high):
+        ends = dict(zip(("speed/speedup", "speed/speedup_lo", "speed/speedup_hi"), (value, low, high)))
+        base = rows([K])[0]
+        return replace(base, figures=Figures(base.figures.values | ends))
+
+    assert only([row(1, 1.05, 0.9, 1.2), row(2, 0.9, 0.8, 1.0)]).best_K().ties == (0, 1)
+    assert only([row(1, 1.2, 1.1, 1.3), row(2, 1.1, 1.0, 1.25)]).best_K().ties == (1, 2)
+    assert only([row(1, 0.9, 0.8, 1.0)]).best_K().ties == (0, 1)
+
+
 def test_drift_between_cells_does_not_move_the_best_K():
     """A machine that is slower for every other K: tok/s zigzags, the gain over plain decoding does not."""
 

@@ -9,6 +9,7 @@ from acctax.analyze.advice import advise, commands
 from acctax.analyze.figures import Figures
 from acctax.analyze.noise_floor import is_restless
 from acctax.analyze.sweep import fastest
+from acctax.analyze.verdicts import LOSSES
 from acctax.report.summary import notes
 from tests.analyze.simulate import QKV, REFERENCE, simulate
 
@@ -88,11 +89,15 @@ def test_advice_follows_the_component():
         "draft and overhead": "cheaper drafter",
     }
     for component, word in words.items():
-        assert word in advise(only([replace(row, component=component)]))
+        figures = Figures(row.figures.values | {LOSSES[component]: 0.5})  # without it there would be a win
+        assert word in advise(only([replace(row, component=component, figures=figures)]))
 
 
 def test_advice_for_a_best_K_that_moved():
-    assert "re-tune K" in advise(only(rows(**EXACT)))
+    quick = replace(QKV, T1=8e-3, draft=5e-3)  # taxed, and faster than the reference all the same
+    scheme = only(rows(candidate=quick, **EXACT))
+    assert scheme.headline.verdict == "REJECT" and scheme.headline["speed/W_spec"] > 1
+    assert "re-tune K" in advise(scheme) and "quantize nothing" not in advise(scheme)
 
 
 def test_a_win_at_a_K_that_does_not_pay_is_not_shipped():
@@ -107,10 +112,33 @@ def test_a_win_at_a_K_that_does_not_pay_is_not_shipped():
 def test_a_K_that_was_not_measured_and_is_predicted_to_gain_is_measured_first():
     """At K=6 it loses on plain decoding, at 2 it would win."""
     side = replace(QKV, alpha=0.7, draft=2.5e-3, slope=0.25)
-    scheme = only(rows(Ks=[6], candidate=side, reference=replace(REFERENCE, alpha=0.7, draft=2.5e-3), **EXACT))
+    scheme = only(rows(Ks=[6], candidate=side, reference=replace(REFERENCE, alpha=0.6, draft=4e-3, slope=0.3), **EXACT))
     assert scheme.best_K().K == 0
     said = advise(scheme)
     assert "decode plainly" in said and re.search(r"measure K=[12], .* K=[12] is predicted to reach 1\.\d\d", said)
+
+
+def test_a_win_that_is_none_is_left_alone():
+    """The reference at its own K beats the candidate in every way it can run."""
+    lost = only(rows(Ks=[3], candidate=replace(REFERENCE, alpha=0.6), **EXACT))
+    assert lost.headline.verdict == "REJECT"
+    times = 1 / lost.headline["speed/W_spec"]
+    assert advise(lost).endswith(f"quantize nothing: at K=3 the reference is {times:.2f} times as fast")
+
+
+def test_no_lever_is_offered_that_wins_nothing_even_at_best():
+    row = rows(Ks=[3])[0]
+    values = row.figures.values | {"speed/W_spec": 0.8}
+    for loss, offered in ((0.1, False), (0.4, True)):
+        figures = Figures(values | {LOSSES[row.component]: loss})
+        assert ("would be" in advise(only([replace(row, figures=figures)]))) == offered
+
+
+def test_more_rounds_are_no_answer_where_plain_decoding_is_clearly_faster():
+    undecided = replace(rows(Ks=[3], candidate=replace(QKV, alpha=0.3, draft=13e-3))[0], verdict="UNDECIDED",
+                        remedy="about 36 rounds (12 now) would decide: measure.rounds=36")  # fmt: skip
+    assert "decode plainly" in advise(only([undecided])) and "36 rounds" in advise(only([undecided]))
+    assert "plainly" not in advise(only([replace(rows(Ks=[3])[0], verdict="UNDECIDED", remedy="more")]))
 
 
 def test_given_acceptance_ships_nothing():
@@ -127,7 +155,10 @@ def test_figures_that_were_never_published_advise_nothing():
 
 
 def test_advice_for_speculation_that_never_pays():
-    assert "decode plainly" in advise(only(rows(candidate=replace(QKV, alpha=0.3, draft=13e-3))))
+    slow = dict(alpha=0.3, draft=13e-3)
+    neither = rows(candidate=replace(QKV, **slow), reference=replace(REFERENCE, **slow))
+    assert "decode plainly" in advise(only(neither))
+    assert "decode plainly" not in advise(only(rows(candidate=replace(QKV, **slow))))  # the reference drafts well
 
 
 def test_the_fastest_candidate_is_a_valid_one_and_drift_chooses_none():
@@ -159,3 +190,10 @@ def test_one_interval_in_twenty_may_miss():
     quiet = [reference_cell() for _ in range(19)]
     assert not is_restless([*quiet, reference_cell("W_AR")]) and not is_restless(rows(Ks=[1]))
     assert is_restless([*quiet, *(reference_cell("W_AR", "W_spec") for _ in range(3))])
+
+
+def test_a_clock_that_was_not_alone_is_told_beside_the_verdict():
+    record = simulate(3)
+    beside = replace(record, environment=record.environment | {"rivals": "4711"})
+    assert "(WARNING: process 4711 measured on this machine too" in analyze(beside, RULES).reason
+    assert "WARNING" not in analyze(record, RULES).reason

@@ -29,15 +29,21 @@ def advise(scheme: Scheme) -> str:
     if row.verdict == Name.INVALID:
         return "mend the measurement; an invalid cell takes part in no ranking"
     if row.verdict == Name.UNDECIDED:
-        return row.remedy
+        loses = row.estimate("speed/speedup").high < 1
+        return "; ".join([row.remedy, *(_retune(scheme, row) if loses else ())])
     if row.verdict == Name.REFERENCE:
         return "a quieter machine, or more rounds: the reference differs from itself" if is_restless([row]) else ""
-    steps = [_remedy(row)] if row.verdict == Name.REJECT else []
-    return "; ".join(steps + _retune(scheme, row))
+    steps = _remedy(row) if row.verdict == Name.REJECT else []
+    return ", or ".join(steps + _retune(scheme, row))
 
 
-def _remedy(row: Row) -> str:
+def _remedy(row: Row) -> list[str]:
+    """Against what ate the win, where without it there would be one."""
     without = row["speed/W_spec"] * np.exp(row[LOSSES[row.component]])
+    return [_against(row, without)] if without > 1 else []
+
+
+def _against(row: Row, without: float) -> str:
     then = f"(without this loss W_spec would be {without:.2f})"
     if row.component == "acceptance":
         is_self = str(row.choices["draft_source"]).startswith("self")
@@ -62,15 +68,23 @@ def _retune(scheme: Scheme, row: Row) -> list[str]:
     best, best_ref = scheme.best_K(), scheme.best_K("_ref")
     if best is None:
         return ["ship it"] if row.verdict == Name.ACCEPT else []
+    as_loaded = best_ref.speedup / row["speed/W_total"]  # the reference's speed over the candidate's
+    if row.verdict == Name.REJECT and as_loaded > max(1.0, 1 / row["speed/speedup"]):  # and over its plain decoding's
+        return [f"quantize nothing: at K={best_ref.K} the reference is {as_loaded:.2f} times as fast"]
     if best.K == 0:
-        reached = f"at K={row.K} speculation reaches {row.estimate('speed/speedup'):.2f} of plain decoding's speed"
-        predicted = predicted_K(scheme.valid)
-        if not predicted.refined or scheme.at(predicted.refined):
-            return [f"decode plainly, K=0: {reached}"]
-        gains = f"K={predicted.refined} is predicted to reach {predicted.speedups[predicted.refined]:.2f}"
-        return [f"measure K={predicted.refined}, or decode plainly, K=0: {reached}, {gains}"]
+        return [_decode_plainly(scheme, row)]
     if row.verdict == Name.ACCEPT and str(row.choices["draft_source"]).startswith("synthetic"):
         return ["measure it with a drafter that drafts: here acceptance was given, and the clock alone decided"]
     if row.verdict == Name.ACCEPT:
         return [f"ship it at K={best.K}" if len(scheme.valid) > 1 else "ship it, and sweep K for its best"]
-    return [f"re-tune K: its best is {best.K}, the reference's {best_ref.K}"] if best.K != best_ref.K else []
+    return [f"re-tune K: its best is {best.K}, the reference's {best_ref.K}"] * (best.K != best_ref.K)
+
+
+def _decode_plainly(scheme: Scheme, row: Row) -> str:
+    """Unless a K that was not measured is predicted to gain on it."""
+    reached = f"at K={row.K} speculation reaches {row.estimate('speed/speedup'):.2f} of plain decoding's speed"
+    predicted = predicted_K(scheme.valid)
+    if not predicted.refined or scheme.at(predicted.refined):
+        return f"decode plainly, K=0: {reached}"
+    gains = f"K={predicted.refined} is predicted to reach {predicted.speedups[predicted.refined]:.2f}"
+    return f"measure K={predicted.refined}, or decode plainly, K=0: {reached}, {gains}"

@@ -67,16 +67,17 @@ def best_K(rows: Sequence[Row], suffix: str = "") -> BestK | None:
 
     rows: the valid ones of one scheme. None where none of them drafts at a known speed.
     """
-    speedups = {0: (1.0, 1.0)}  # K → speed-up, upper end
+    speedups = {0: (1.0, 1.0, 1.0)}  # K → speed-up, its ends
     for row in rows:
         if row.K and np.isfinite(row[f"speed/speedup{suffix}"]):  # published figures may leave it out
             e = row.estimate(f"speed/speedup{suffix}")
-            speedups[row.K] = e.value, e.value if np.isnan(e.high) else e.high
+            speedups[row.K] = (e.value,) * 3 if np.isnan(e.low) else e
     if len(speedups) == 1:
         return None
     best = max(speedups, key=lambda K: (speedups[K][0], -K))
-    reach = (1 - WITHIN) * speedups[best][0]
-    ties = sorted(K for K, (_, high) in speedups.items() if high >= reach)
+    reach, lower = ((1 - WITHIN) * speedups[best][end] for end in (0, 1))
+    # Speed-ups are over plain decoding, K = 0: how well it is known stands in the others' intervals.
+    ties = sorted(K for K, (_, _, high) in speedups.items() if high >= (reach if K else lower))
     return BestK(best, speedups[best][0], tuple(ties))
 
 

@@ -15,6 +15,9 @@ from scipy import stats
 Draws = NDArray[np.float64]  # [R+1]: the sample, then its resamples
 
 LEVEL = 0.95
+# Of n units, the most extreme resample has a probability of n^−n: of three it is above the 2.5 % that a 95 % interval
+# leaves out at either end, so that such an interval could only ever end at the sample's own extremes.
+FEWEST = 4
 
 
 class Estimate(NamedTuple):
@@ -46,11 +49,11 @@ def widen(draws: Draws, n: int, looks: int = 1) -> Draws:
     """Stretch resamples about the sample so that few units do not look like certainty.
 
     A bootstrap of a mean of n has a standard deviation √((n−1)/n) too small and takes the normal quantile
-    where Student's t with n−1 degrees belongs; both factors are put back. One unit alone tells nothing about
-    its spread: the resamples become NaN. looks: how often a verdict could end the measurement; the interval is
+    where Student's t with n−1 degrees belongs; both factors are put back. Fewer than FEWEST units have no
+    interval: the resamples become NaN. looks: how often a verdict could end the measurement; the interval is
     then that of 1 − 0.05 / looks (Bonferroni), so that all looks together err as seldom as one.
     """
-    if n < 2:
+    if n < FEWEST:
         return np.concatenate([draws[:1], np.full(len(draws) - 1, np.nan)])
     tail = (1 + LEVEL) / 2
     factor = np.sqrt(n / (n - 1)) * stats.t.ppf(1 - (1 - tail) / looks, n - 1) / stats.norm.ppf(tail)

@@ -1,7 +1,7 @@
 """A record becomes a row: flat figures with intervals, and a verdict."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,7 +88,7 @@ def _row(record: Record, named: Named, figures: Figures, verdict: Verdict, promp
         cell_id=record.cell_id,
         is_reference=record.is_reference,
         verdict=verdict.name,
-        reason=verdict.reason + (f" ({record.stopped_because})" if record.stopped_because else ""),
+        reason=" ".join([verdict.reason, *_circumstances(record)]),
         component=verdict.component,
         remedy=verdict.remedy,
         wanted=verdict.wanted,
@@ -99,6 +99,13 @@ def _row(record: Record, named: Named, figures: Figures, verdict: Verdict, promp
         rerun=record.rerun,
         draws={name: named[name] for name in KEPT if name in named},
     )
+
+
+def _circumstances(record: Record) -> Iterator[str]:
+    if record.stopped_because:
+        yield f"({record.stopped_because})"
+    if rivals := record.environment.get("rivals"):
+        yield f"(WARNING: process {rivals} measured on this machine too, do not trust the clock)"
 
 
 def _figures(record: Record, pairs: Pairs, resamples: int, rng: np.random.Generator) -> Named:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from acctax.analyze.figures import Figures
-from acctax.analyze.intervals import Estimate
+from acctax.analyze.intervals import FEWEST, Estimate
 
 LOSSES = {
     "kernels": "tax/ln_kernels",
@@ -15,9 +15,6 @@ LOSSES = {
     "acceptance": "tax/ln_acceptance",
 }
 HOPELESS = 100  # times the data: closer to a threshold than this is not worth measuring
-# Of n units, the most extreme resample has a probability of n^−n: of three it is above the 2.5 % that a 95 % interval
-# leaves out at either end, so that such an interval could only ever end at the sample's own extremes.
-FEWEST = 4
 
 
 @dataclass(frozen=True)

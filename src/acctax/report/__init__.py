@@ -21,7 +21,7 @@ def print_terminal(findings: Findings, folder: Path | None = None) -> None:
     """folder: where `write` put the rest, if it did. Never raises, whatever standard output is."""
     terminal.print_findings(findings)
     if folder:
-        put(f"With pictures: {folder / 'report.html'}")
+        put(f"The whole report: {folder / 'report.html'}")
 
 
 def spoken(findings: Findings) -> str:

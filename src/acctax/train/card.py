@@ -56,14 +56,15 @@ def write_card(run: TrainRun, corpus: Corpus, spent: Spent, facts: Facts, report
         "",
     ]
     K = len(reports[0].head.tau) if reports else 0
-    columns = ["text", "rule", "chains", *(f"draft {k}" for k in range(1, K + 1)), "τ(3)", f"τ({K})", "n-gram τ(3)"]
+    told = sorted({min(3, K), K})
+    columns = ["text", "rule", "chains", *(f"draft {k}" for k in range(1, K + 1)), *(f"τ({k})" for k in told),
+               f"n-gram τ({told[0]})"]  # fmt: skip
     lines += [_row(columns), _row(["---"] * len(columns))]
     for report in reports:
-        tau, third = report.head.tau, min(3, K) - 1
         lines.append(_row([
             _texts(run, report), RULES[report.rule], f"{report.head.chains.sum():.0f}",
             *(f"{value:.3f}" for value in report.head.conditional),
-            f"{tau[third]:.3f}", f"{tau[-1]:.3f}", f"{report.ngram.tau[third]:.3f}",
+            *(f"{report.head.tau[k - 1]:.3f}" for k in told), f"{report.ngram.tau[told[0] - 1]:.3f}",
         ]))  # fmt: skip
     return "\n".join([*lines, "", "Draft k: acceptance given that all before it were accepted.", ""])
 

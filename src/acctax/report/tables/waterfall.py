@@ -17,6 +17,7 @@ def waterfall(sweep: Sweep) -> Table | None:
             for step in (np.log(row["bytes/W"]), *(-row[loss] for loss in LOSSES.values()), np.log(row["speed/W_spec"]))
         ],
         note="100·ln of each ratio, so that a row adds up; −10 is a loss of 9.5 %." + _of_the_drafter(sweep),
+        of=lambda row: bool(np.isfinite([row[loss] for loss in LOSSES.values()]).all()),
     )  # fmt: skip
 
 
