@@ -54,18 +54,16 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
         counts = " and ".join(f"{now[unit]} {unit if now[unit] > 1 else unit[:-1]}" for unit in few)
         return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None,
                        f"{FEWEST} at least: {_fields(few, group)}", frozenset(few))  # fmt: skip
-    win, tax, texts = map(figures.estimate, ("speed/W_spec", "tax/counted", "speed/W_end_to_end"))
+    win, tax = figures.estimate("speed/W_spec"), figures.estimate("tax/counted")
     floor = 1 + rules.margin
     taxed, lost, won = tax.low > rules.tax_threshold, win.high < floor, win.low > floor
     cheap = tax.high < rules.tax_threshold or math.isnan(tax.value)
-    if lost and texts.low > floor or won and texts.high < floor:
-        why = f"two clocks contradict each other: W_spec {win:.3f} over the rounds, {texts:.3f} over whole texts"
-        if not taxed:
-            again = f"more rounds while nothing else runs: {_fields({'rounds': 2 * rounds}, group)}"
-            return Verdict(Name.UNDECIDED, why, None, again, frozenset(["rounds"]))
-        lost = False
-    if taxed or lost:
-        return _reject(figures, taxed, lost)
+    contradicted = _contradicted(figures, floor)
+    if taxed or lost and not contradicted:
+        return _reject(figures, taxed, lost and not contradicted)
+    if contradicted:
+        again = f"more rounds while nothing else runs: {_fields({'rounds': 2 * rounds}, group)}"
+        return Verdict(Name.UNDECIDED, contradicted, None, again, frozenset(["rounds"]))
     if cheap and won:
         return Verdict(Name.ACCEPT, f"W_spec {win:.3f}, {_tax(tax)}")
     reasons, needed = [], {}
@@ -77,6 +75,14 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
         unit = "rounds" if _clock_is_wider(figures) else "prompts"
         needed[unit] = max(needed.get(unit, 0), _needed(now[unit], win, floor))
     return Verdict(Name.UNDECIDED, "; ".join(reasons), None, _more(needed, now, group), frozenset(needed))
+
+
+def _contradicted(figures: Figures, floor: float) -> str:
+    """Do whole texts, timed end to end, say the opposite of the rounds? In words; empty where they do not."""
+    win, texts = figures.estimate("speed/W_spec"), figures.estimate("speed/W_end_to_end")
+    if win.high < floor < texts.low or texts.high < floor < win.low:
+        return f"two clocks contradict each other: W_spec {win:.3f} over the rounds, {texts:.3f} over whole texts"
+    return ""
 
 
 def _reject(figures: Figures, taxed: bool, no_win: bool) -> Verdict:
