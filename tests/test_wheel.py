@@ -51,5 +51,5 @@ def test_the_wheel_shows_its_options(python):
 
 
 def test_the_wheel_finds_its_sweeper_and_checks_a_cell(python):
-    refused = python("-m", "acctax", "target=random_llama", "K=600")
+    refused = python("-m", "acctax", "target=random_llama", "K=600", "measure.max_new_tokens=600")
     assert refused.returncode == 2 and refused.stderr.startswith("acctax: error: K=600: must be below")

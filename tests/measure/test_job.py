@@ -147,7 +147,8 @@ def test_a_typical_cycle_is_a_mean_over_widths_and_a_median_within():
 
 def test_what_does_not_fit_is_found_before_anything_runs(compose):
     for overrides, message in (
-        (["K=512"], "K=512: must be below the target's context of 512"),
+        (["K=512"], r"K=512: must be at most measure.max_new_tokens \(16\)"),
+        (["K=512", "measure.max_new_tokens=512"], "K=512: must be below the target's context of 512"),
         (["measure.max_new_tokens=500"], "must fit the target's context"),
         (['target_quant.rules=[{pattern: "*.q_proj", format: int4, group: 48}]'], "48"),
         (["draft_source.recipe=nothing"], "recipe=nothing: must be one of"),
