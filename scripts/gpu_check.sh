@@ -16,6 +16,8 @@ wheels=${1:-}
 out=${2:-${OUT:-gpu_check}}
 mkdir -p "$out/logs"
 out=$(cd "$out" && pwd)
+site=$(mktemp -d) # of unpacked wheels
+trap 'rm -rf "$site"' EXIT
 steps=$out/steps.tsv
 : >"$steps"
 
@@ -23,7 +25,7 @@ python=${PYTHON:-python3}
 gpu=$("$python" -c 'import torch; print(int(torch.cuda.is_available()))' 2>/dev/null || echo 0)
 slower=$((gpu ? 1 : 20)) # without a GPU nothing is paid by the minute, and a CPU may be busy
 deadline=$((SECONDS + 465 * slower))
-export PYTHONPATH=$PWD:$PWD/src:$out/site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$PWD:$PWD/src:$site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 
 # step NAME LIMIT COMMAND…: runs it for LIMIT seconds at most, or what is left of all; its words go to logs/NAME.log
 step() {
@@ -51,7 +53,8 @@ only_on_gpu() {
 }
 
 if [ -n "$wheels" ]; then
-    step wheels 60 "$python" -m pip install -q --no-index --no-deps --no-compile --target "$out/site" "$wheels"/*.whl
+    step wheels 60 "$python" -m pip install -q --no-index --no-deps --no-compile --target "$site" "$wheels"/*.whl
+    grep -q "^wheels	0	" "$steps" || { echo "without its wheels nothing else can run"; exit 1; }
 fi
 if [ "$gpu" = 1 ]; then
     nvidia-smi >"$out/logs/nvidia-smi.log" 2>&1

@@ -33,7 +33,7 @@ def cell(folder: Path) -> dict[str, float]:
 
 def bars(found: dict[str, float]) -> list[tuple[str, float, str]]:
     """(figure, value, bar)"""
-    if not found:
+    if not found.keys() >= {"time/C_ms", "time/T1_ms_ref", "bytes/BW_eff_GBs_ref"}:
         return []
     outside = 1 - (found["time/T_verify_ms"] + found["time/D_ms"]) / found["time/C_ms"]
     return [

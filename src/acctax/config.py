@@ -176,6 +176,8 @@ class Device:
     kernels: Literal["native", "reference"]
 
     def __post_init__(self) -> None:
+        require(self.name != "cuda" or self.kernels == "native", "device.kernels", self.kernels,
+                "must be native on a GPU: what asks the host between two ops is in no CUDA graph")
         available = os.cpu_count() or 1
         require(self.threads is None or 1 <= self.threads <= available, "device.threads", self.threads,
                 f"must lie in 1 to {available}, the processors of this machine")

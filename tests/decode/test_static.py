@@ -15,6 +15,7 @@ from acctax.draft.synthetic import SyntheticSource, drawn
 from acctax.models.checkpoint import open_checkpoint
 from acctax.models.decoder import Decoder
 from acctax.quant import recipes
+from acctax.replayed import Recorder
 
 TARGET = RandomLlamaTarget(
     "random_llama", layers=2, hidden=64, heads=4, kv_heads=2, intermediate=128, vocab=50, context=256, tie=True, seed=3
@@ -27,6 +28,16 @@ MOST = 8
 @pytest.fixture(autouse=True, scope="module")
 def kernels():
     ops.load()
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch):
+    """As on a GPU: to record a step runs it once, before it is wanted."""
+    def record(self, step):
+        step()
+        return step
+
+    monkeypatch.setattr(Recorder, "record", record)
 
 
 def decoder(recipe="bf16", capacity=256):

@@ -94,7 +94,8 @@ def test_a_format_without_a_kernel_on_a_gpu_is_refused_at_once(compose, monkeypa
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     with pytest.raises(ConfigError, match="format=nvfp4_a8: must be one of bf16, .* with device=cuda"):
         preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_a8_all"))
-    preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_a8_all", "device.kernels=reference"))
+    with pytest.raises(ConfigError, match="device.kernels=reference: must be native on a GPU"):
+        compose(*SMALL, "device=cuda", "device.kernels=reference")
     preflight(compose(*SMALL, "device=cuda", "target_quant=nvfp4_all"))
 
 

@@ -65,12 +65,13 @@ class StaticGeneration(Generation):
         on_device = proposal.tokens is None
         K = K if on_device else len(proposal.tokens)
         proposed = perf_counter()
-        draft = self._step(self._draft, K if on_device else 0, self.rows)
+        reads = self.source.drafts_on_device and self.rows > 0  # what the last cycle committed, if it drafts or not
+        draft = self._step(self._draft, K if on_device else 0, self.rows) if reads else None
         verify = self._step(self._verify, K, on_device and K > 0, proposal.kept is not None)
         recorded = perf_counter()  # which is no part of the cycle
         self._copy_in(proposal, K)
         marks = [self.recorder.mark()]
-        if self.source.drafts_on_device and self.rows:
+        if draft:
             draft()
         marks.append(self.recorder.mark())
         verify()
@@ -102,6 +103,7 @@ class StaticGeneration(Generation):
         key = (step.__name__, *shape)
         if key not in self.steps:
             before = self.device_text.snapshot()
+            self.given[1].zero_()  # a longer draft's `kept` is none of this shape's rows
             self.steps[key] = self.recorder.record(lambda: step(*shape))
             self.device_text.restore(before)
         return self.steps[key]

@@ -38,11 +38,11 @@ def preflight(cell: Cell) -> None:
 
 
 def _check_kernels(cell: Cell) -> None:
-    if cell.device.name == "cuda" and cell.device.kernels == "native":
+    if cell.device.name == "cuda":
         for rule in (*cell.target_quant.rules, *(cell.drafter_quant.rules if cell.drafter_quant else ())):
             if rule.format not in panels.FORMATS:
                 ready = ", ".join(sorted(panels.FORMATS))
-                allowed = f"must be one of {ready} with device=cuda, or device.kernels=reference"
+                allowed = f"must be one of {ready} with device=cuda"
                 raise ConfigError("format", rule.format, allowed)
 
 
@@ -53,11 +53,10 @@ def set_up(cell: Cell) -> dict[str, str]:
     if cell.device.name == "cpu":
         ops.load(cell.device.kernels)
         return threads | {"kernels": ops.backend()}
-    if cell.device.kernels == "native":
-        try:
-            ops.load_cuda()
-        except (BuildError, OSError) as error:
-            raise ConfigError("device", "cuda", f"needs its kernels, or device.kernels=reference ({error})") from error
+    try:
+        ops.load_cuda()
+    except (BuildError, OSError) as error:
+        raise ConfigError("device", "cuda", f"needs its kernels ({error})") from error
     return threads | {"kernels": ops.backend("cuda"), "hardware": environment.gpu()}
 
 
