@@ -142,6 +142,16 @@ def test_other_kernels_or_threads_are_measured_anew(uri, sweep, compose, finish)
     assert _sweep(uri).find_finished(cell, {"kernels": "another"}) is None
 
 
+def test_a_measurement_whose_clock_was_not_alone_is_made_anew(uri, sweep, compose, make_record):
+    cell = compose("K=2")
+    for rivals, found in (({"rivals": "4711"}, False), ({}, True)):
+        run_id = sweep.start_cell(cell, "K=2")
+        record = make_record(cell)
+        sweep.log_record(run_id, replace(record, environment=record.environment | rivals))
+        sweep.end_cell(run_id, "K=2 ACCEPT", {}, "ACCEPT", "why")
+        assert (_sweep(uri).find_finished(cell, {}) is not None) == found
+
+
 def test_an_invalid_measurement_is_made_anew(uri, sweep, compose, make_record):
     cell = compose("K=2")
     run_id = sweep.start_cell(cell, "K=2")
