@@ -162,6 +162,14 @@ def test_too_few_have_no_interval(units, said):
     assert v.remedy == "4 at least: " + " ".join(f"measure.{unit}=4" for unit in units)
 
 
+def test_of_more_prompts_as_many_loop():
+    """measure.prompts counts those that are decoded, intervals those that do not loop."""
+    few = decide(figures(), RULES, 1, 6, looped=3)
+    assert few.remedy == "4 at least, beside those that loop: measure.prompts=16"
+    wide = decide(figures(tax=(0.375, 0.125, 0.625)), RULES, 24, 6, looped=6)
+    assert wide.remedy == "about 120 prompts (30 now) would decide: measure.prompts=120"
+
+
 def test_one_number_of_a_unit_decides_both():
     v = verdict(tax=(0.375, 0.125, 0.625), W_spec=(1.125, 0.875, 1.375), A=(1.0, 0.8, 1.2))
     assert v.remedy == "about 96 prompts (24 now) would decide: measure.prompts=96"

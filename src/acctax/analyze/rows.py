@@ -78,7 +78,8 @@ def analyze(record: Record, rules: Rules = Rules(), seed: int = 0) -> Row:
         verdict = Verdict(Name.REFERENCE, "measured against itself: the noise floor")
     else:
         group = "measure.budget" if record.stopped_because else "measure"
-        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds), group)
+        looped = len(record.reference.prompts) - len(pairs)
+        verdict = decide(figures, rules, len(pairs), len(record.reference.rounds), group, looped)
     return _row(record, named, figures, verdict, len(pairs))
 
 

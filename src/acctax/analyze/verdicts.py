@@ -43,17 +43,20 @@ class Verdict:
     wanted: frozenset[str] = frozenset()  # of an UNDECIDED: the units it is short of, "prompts" and "rounds"
 
 
-def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str = "measure") -> Verdict:
+def decide(
+    figures: Figures, rules: Rules, prompts: int, rounds: int, group: str = "measure", looped: int = 0
+) -> Verdict:
     """ACCEPT, REJECT or UNDECIDED for a candidate whose measurement is valid; 95 % intervals throughout.
 
     A tax without a value (no byte win to tax) decides nothing: then W_spec alone does. group: of conf/, where a remedy
-    finds the numbers of prompts and rounds.
+    finds the numbers of prompts and rounds. looped: prompts that were decoded beside those that count; of more prompts
+    a remedy expects as many to loop.
     """
-    now = {"prompts": prompts, "rounds": rounds}
-    if few := {unit: FEWEST for unit, n in now.items() if n < FEWEST}:
-        counts = " and ".join(f"{now[unit]} {unit if now[unit] > 1 else unit[:-1]}" for unit in few)
-        return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None,
-                       f"{FEWEST} at least: {_fields(few, group)}", frozenset(few))  # fmt: skip
+    counted, now = {"prompts": prompts, "rounds": rounds}, {"prompts": prompts + looped, "rounds": rounds}
+    if few := {unit: math.ceil(FEWEST * now[unit] / n) for unit, n in counted.items() if n < FEWEST}:
+        counts = " and ".join(f"{counted[unit]} {unit if counted[unit] > 1 else unit[:-1]}" for unit in few)
+        least = f"{FEWEST} at least{', beside those that loop' * (looped > 0)}: {_fields(few, group)}"
+        return Verdict(Name.UNDECIDED, f"{counts}: too few for a 95 % interval", None, least, frozenset(few))
     win, tax = figures.estimate("speed/W_spec"), figures.estimate("tax/counted")
     floor = 1 + rules.margin
     taxed, lost, won = tax.low > rules.tax_threshold, win.high < floor, win.low > floor
@@ -69,7 +72,7 @@ def decide(figures: Figures, rules: Rules, prompts: int, rounds: int, group: str
     reasons, needed = [], {}
     if not cheap:
         reasons.append(f"tax {tax:.0%} straddles {100 * rules.tax_threshold:g} %")
-        needed["prompts"] = _needed(prompts, tax, rules.tax_threshold)
+        needed["prompts"] = _needed(now["prompts"], tax, rules.tax_threshold)
     if not won:
         reasons.append(f"W_spec {win:.3f} straddles {floor:g}")
         unit = "rounds" if _clock_is_wider(figures) else "prompts"
