@@ -20,6 +20,14 @@ from acctax.paths import conf_dir
 from acctax.record import Arm, Measured, PromptRecord, Record, Round
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests recorded to be read, whichever process they ran in."""
+    for report in terminalreporter.getreports("passed"):
+        for title, text in report.user_properties:
+            terminalreporter.section(title)
+            terminalreporter.write_line(text)
+
+
 @pytest.fixture
 def compose() -> Callable[..., Cell]:
     """compose("target=random_llama", "K=2") is the checked cell, as the command line would make it."""

@@ -1,7 +1,9 @@
 """The studies run by hand run at all: on a tiny model, with the least of everything."""
 
 import importlib.util
+import json
 import sys
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -53,3 +55,14 @@ def test_same_context(tiny_target, monkeypatch, capsys):
     assert (name, float(tv.split()[0]), float(agreement.split()[0])) == ("bf16", 0, 1)
     assert all(cell.startswith("τ ") for cell in taus)
     assert quantized[0] == "nvfp4_o" and float(quantized[1].split()[0]) > 0
+
+
+def test_verification(monkeypatch, tmp_path):
+    study = load("verification")
+    made = tmp_path / "made.json"
+    monkeypatch.setattr(sys, "argv", ["verification", "--vocab", "300", "-K", "2", "--rounds", "1", "--device", "cpu",
+                                      "--json", str(made)])  # fmt: skip
+    study.main()
+    rows = json.loads(made.read_text())["rows"]
+    assert {(row["law"], row["logits"]) for row in rows} == set(product(study.RULES, study.SPREADS))
+    assert all(row["us"] > 0 for row in rows)

@@ -292,11 +292,11 @@ struct Shaped {
     Tensor scratch;
 
     Shaped(const Tensor& logits, double temperature, int64_t top_k, double top_p, const Place& place)
-        : scratch(place.scratch(logits.size(0) * 16 * (1 + slices_of(logits.size(1))))) {
+        : scratch(place.scratch(logits.size(0) * (16 + slices_of(logits.size(1)) * sizeof(Slice)))) {
         STD_TORCH_CHECK(temperature > 0, "law: a temperature of ", temperature, " has no law");
         a = {small(logits.size(0), "law: M"), small(logits.size(1), "law: vocab"), slices_of(logits.size(1)),
              small(top_k, "law: top_k"), (float)temperature, (float)top_p, (const float*)logits.const_data_ptr(),
-             (char*)scratch.mutable_data_ptr() + logits.size(0) * 16, place.counters(logits.size(0) + 1),
+             (Slice*)((char*)scratch.mutable_data_ptr() + logits.size(0) * 16), place.counters(logits.size(0) + 1),
              scratch.mutable_data_ptr(), nullptr};
         if (a.M) launched(acctax_cuda_law(&a, place.stream), "law");
     }

@@ -69,4 +69,20 @@ __device__ inline T block_sum(T a, T* parts) {
     return sum;
 }
 
+// What this thread and those before it hold together. `parts` is shared memory, one a warp.
+template <class T>
+__device__ inline T running_sum(T a, T* parts) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const T left = __shfl_up_sync(whole_warp, a, distance);
+        if (lane >= distance) a += left;
+    }
+    __syncthreads();  // what `parts` held was read
+    if (lane == 31) parts[warp] = a;
+    __syncthreads();
+    T before = 0;
+    for (int w = 0; w < warp; w++) before += parts[w];
+    return before + a;
+}
+
 }  // namespace acctax

@@ -81,12 +81,22 @@ struct ArgMax {
     int64_t* found;       // [M]
 };
 
+constexpr int law_groups = 16;  // of a slice's logits, a warp each
+constexpr int law_levels = 256; // of logits, in eighths of a factor of two in probability
+
+// What a block says of its slice of a row.
+struct Slice {
+    float largest, sum;             // logit; sum of e^((logit - largest) / temperature)
+    float largest_of[law_groups];   // logit
+    unsigned at_level[law_levels];  // how many logits, or their probability, from the slice's own highest level down
+};
+
 // softmax(logits / temperature), cut by top-k, then by top-p: how each row's probabilities follow from its logits.
 struct Law {
     int M, vocab, slices, top_k;  // top_k 0: all
     float temperature, top_p;     // top_p 1: all
     const float* logits;          // [M, vocab]
-    void* parts;                  // scratch [M, slices] of 16 bytes
+    Slice* parts;                 // scratch [M, slices]
     unsigned* counters;           // [M], 0 before and after
     void* shape;                  // [M] of 16 bytes: the largest logit, the least that is kept, 1 / total
     float* p;                     // [M, vocab], written by law_write

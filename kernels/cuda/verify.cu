@@ -7,29 +7,8 @@ namespace acctax {
 
 constexpr int verify_threads = 256;
 
-// Sums of `weight` over the threads' own parts of [begin, end), in f64 and in ascending order: `running` of a thread is
-// what its part and all before it hold. Returns the last one.
-template <class W>
-__device__ inline double running_sums(int begin, int end, const W& weight, double* running, int& from, int& to) {
-    const int thread = threadIdx.x, count = end - begin;
-    from = begin + (int)((int64_t)count * thread / verify_threads);
-    to = begin + (int)((int64_t)count * (thread + 1) / verify_threads);
-    double own = 0;
-    for (int i = from; i < to; i++) own += weight(i);
-    __syncthreads();
-    running[thread] = own;
-    for (int distance = 1; distance < verify_threads; distance *= 2) {
-        __syncthreads();
-        const double left = thread >= distance ? running[thread - distance] : 0;
-        __syncthreads();
-        running[thread] = own += left;
-    }
-    __syncthreads();
-    return running[verify_threads - 1];
-}
-
 static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a) {
-    __shared__ double running[verify_threads];
+    __shared__ double parts[verify_threads / 32];
     __shared__ int rejected, drawn, likely;
     const int K = a.law.M - 1, vocab = a.law.vocab, slices = a.law.slices, slice = blockIdx.x, thread = threadIdx.x;
     const float temperature = a.law.temperature;
@@ -57,9 +36,9 @@ static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a)
         return rest > 0 ? rest : 0;
     };
     auto bounds = [&](int s) { return (int)((int64_t)vocab * s / slices); };
-    int from, to;
-    const double rest = running_sums(bounds(slice), bounds(slice + 1), residual, running, from, to);
-    const double all = running_sums(bounds(slice), bounds(slice + 1), p, running, from, to);
+    double rest = 0, all = 0;
+    for (int i = bounds(slice) + thread; i < bounds(slice + 1); i += verify_threads) rest += residual(i), all += p(i);
+    rest = block_sum(rest, parts), all = block_sum(all, parts);
     if (thread == 0) a.sums[slice] = rest, a.sums[slices + slice] = all;
     if (!last_to_arrive(a.counter, slices)) return;
 
@@ -84,9 +63,12 @@ static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a)
     for (int i = 0; i < slices; i++)
         if (slice_sums[first + i] > 0) last = i;
     while (s < last && before + slice_sums[first + s] < goal) before += slice_sums[first + s++];
-    running_sums(bounds(s), bounds(s + 1), chosen, running, from, to);
-
-    double sum = before + (thread ? running[thread - 1] : 0);
+    const int count = bounds(s + 1) - bounds(s);  // a thread's part of it: neighbours
+    const int from = bounds(s) + (int)((int64_t)count * thread / verify_threads);
+    const int to = bounds(s) + (int)((int64_t)count * (thread + 1) / verify_threads);
+    double own = 0;
+    for (int i = from; i < to; i++) own += chosen(i);
+    double sum = before + (running_sum(own, parts) - own);
     int positive = -1;
     for (int i = from; i < to; i++) {
         const float weight = chosen(i);

@@ -35,7 +35,9 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) int2 { int x, y; };
 inline float2 make_float2(float x, float y) { return {x, y}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
 
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim(1), gridDim(1);
@@ -211,6 +213,12 @@ T __shfl_sync(unsigned mask, T value, int lane) {
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lanes) {
     return __shfl_sync(mask, value, (int)(threadIdx.x % 32) ^ lanes);
+}
+
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, int lanes) {
+    const int lane = threadIdx.x % 32;
+    return __shfl_sync(mask, value, lane < lanes ? lane : lane - lanes);
 }
 
 inline unsigned __ballot_sync(unsigned mask, bool vote) {

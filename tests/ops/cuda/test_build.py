@@ -54,19 +54,21 @@ def uses(library: Path) -> dict[tuple[str, str], list[Use]]:
     return found
 
 
-def test_every_kernel_is_there_for_every_architecture_and_within_bounds(library):
+def test_every_kernel_is_there_for_every_architecture_and_within_bounds(library, record_property):
     found = uses(library)
     assert {key: len(instances) for key, instances in found.items()} == {
         (kernel, architecture): count for kernel, count in KERNELS.items() for architecture in ARCHITECTURES
     }
-    print()
+    table = []
     for (kernel, architecture), instances in sorted(found.items()):
         registers, spilled = [use.registers for use in instances], [use.spilled for use in instances]
-        print(f"sm_{architecture:5} {kernel:17} {min(registers):3} to {max(registers):3} registers, "
-              f"{max(spilled):3} bytes spilled, {max(use.shared for use in instances):6} bytes shared")  # fmt: skip
+        shared = max(use.shared for use in instances)
+        table.append(f"sm_{architecture:5} {kernel:17} {min(registers):3} to {max(registers):3} registers, "
+                     f"{max(spilled):3} bytes spilled, {shared:6} bytes shared")  # fmt: skip
         assert max(registers) <= MOST_REGISTERS, (kernel, architecture)
         assert max(spilled) <= MOST_SPILLED, (kernel, architecture)
-        assert max(use.shared for use in instances) <= 48 * 1024
+        assert shared <= 48 * 1024
+    record_property("what the CUDA kernels use", "\n".join(table))
 
 
 def test_it_loads_without_a_gpu_and_registers_under_the_ops_names(library):

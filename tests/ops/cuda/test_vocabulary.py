@@ -40,6 +40,31 @@ def test_law_is_the_reference(kernels_once, random, temperature, top_k, top_p):
     torch.testing.assert_close(p, expected, rtol=1e-5, atol=1e-9)
 
 
+FLAT, PEAKED, TIED = "flat", "peaked", "tied"
+
+
+@pytest.mark.parametrize("shape", [FLAT, PEAKED, TIED])
+@pytest.mark.parametrize(
+    ("top_k", "top_p"), [(50, 1.0), (50, 0.9), (5000, 1.0), (9000, 0.5), (0, 0.9), (0, 0.9999), (0, 1 - 1e-7)]
+)
+def test_law_of_a_whole_vocabulary(kernels_once, random, shape, top_k, top_p):
+    """Whether what is kept is little, more than a block holds at hand, or all of it equal."""
+    kernels_once.seed(4)
+    logits = random(1, 40_000)
+    if shape == PEAKED:
+        logits = 6 * logits
+        logits[0, 12_345] = 30.0
+    elif shape == TIED:
+        logits = logits.round()
+    p, logits = kernels_once.law(logits, 1.0, top_k, top_p)[0], logits[0].double()
+    kth = logits.topk(top_k).values[-1] if top_k else logits.min()
+    law = logits.where(logits >= kth, -torch.inf).softmax(0)
+    least = logits[p > 0].min()
+    assert torch.equal(p > 0, logits >= least)
+    assert law[logits > least].sum() < top_p + 1e-6 and law[logits >= least].sum() > top_p - 1e-6
+    torch.testing.assert_close(p.double(), law.where(p > 0, 0) / law[p > 0].sum(), rtol=1e-5, atol=0)
+
+
 def test_law_of_few_large_and_forbidden_logits(kernels):
     forbidden = -torch.inf
     for row in ([5.0], [forbidden, 2.0, forbidden], [0.0, 0.0, 0.0], [1e4, -1e4, 1e4 - 1], [-1e38, 1e38]):
