@@ -280,7 +280,7 @@ def test_an_interrupt_leaves_nothing_running(cli, store, fake_work):
 
     fake_work.measure = measure
     outcome = cli("K=1,2,3")
-    assert outcome.code == 130 and outcome.err.splitlines()[-1] == "acctax: interrupted"
+    assert outcome.code == 130 and outcome.err.splitlines()[-1] == "acctax: interrupted, 1 of 3 cells are measured"
     assert [run.info.status for run in _runs("cell")] == ["FINISHED", "KILLED"]
     assert _runs("sweep")[0].info.status == "KILLED"
     assert [record.choices["K"] for record in fake_work.reported] == [1]

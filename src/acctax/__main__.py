@@ -39,8 +39,8 @@ def main() -> None:
         measure()
     except sweep.CellsFailed as error:
         _fail(str(error), 1)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except KeyboardInterrupt as stop:
+        _fail(str(stop) or "interrupted", 130)
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         if wants_traceback or not _is_users(error):
             raise

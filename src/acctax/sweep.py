@@ -80,7 +80,7 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
         status = "FAILED" if sweep.failures else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
-        raise
+        raise KeyboardInterrupt(f"interrupted, {len(sweep.records)} of {len(cells)} cells are measured") from None
     finally:
         log.end(status)
     if sweep.failures:
