@@ -294,6 +294,7 @@ struct Shaped {
     Shaped(const Tensor& logits, double temperature, int64_t top_k, double top_p, const Place& place)
         : scratch(place.scratch(logits.size(0) * (16 + slices_of(logits.size(1)) * sizeof(Slice)))) {
         STD_TORCH_CHECK(temperature > 0, "law: a temperature of ", temperature, " has no law");
+        STD_TORCH_CHECK(logits.size(1) <= 1 << 20, "law: a vocabulary of ", logits.size(1), "; at most 2^20");
         a = {small(logits.size(0), "law: M"), small(logits.size(1), "law: vocab"), slices_of(logits.size(1)),
              small(top_k, "law: top_k"), (float)temperature, (float)top_p, (const float*)logits.const_data_ptr(),
              (Slice*)((char*)scratch.mutable_data_ptr() + logits.size(0) * 16), place.counters(logits.size(0) + 1),

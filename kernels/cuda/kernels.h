@@ -82,18 +82,21 @@ struct ArgMax {
 };
 
 constexpr int law_groups = 16;  // of a slice's logits, a warp each
-constexpr int law_levels = 256; // of logits, in eighths of a factor of two in probability
+constexpr int law_levels = 256; // of logits, eighths of a factor of two in probability
+constexpr int law_low_bits = 18;
 
-// What a block says of its slice of a row.
+// What a block says of its slice of a row. Weights are e^((logit - largest) / temperature).
 struct Slice {
-    float largest, sum;             // logit; sum of e^((logit - largest) / temperature)
-    float largest_of[law_groups];   // logit
-    unsigned at_level[law_levels];  // how many logits, or their probability, from the slice's own highest level down
+    float largest, sum;            // logit; of weights
+    float largest_of[law_groups];  // logit
+    // What lies at each level, from the slice's own highest down: how many logits, and their weights in units of
+    // 2^-36, whose upper and lower halves are summed apart.
+    unsigned count[law_levels], high[law_levels], low[law_levels];
 };
 
 // softmax(logits / temperature), cut by top-k, then by top-p: how each row's probabilities follow from its logits.
 struct Law {
-    int M, vocab, slices, top_k;  // top_k 0: all
+    int M, vocab, slices, top_k;  // vocab at most 2^20; top_k 0: all
     float temperature, top_p;     // top_p 1: all
     const float* logits;          // [M, vocab]
     Slice* parts;                 // scratch [M, slices]

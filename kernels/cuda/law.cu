@@ -1,42 +1,47 @@
 // Each row's shape (law.cuh). Slices of a row, a block each, find its largest logit and the sum of its weights. Where top-k
 // or top-p is asked for, they also say how much lies at which level, and the last block of the row reads again only the
-// logits from a level on that holds enough, to find the least that is kept (least.cuh). Logits equal to it are all kept.
+// logits of the level at which enough lies, to find the least that is kept (least.cuh). Logits equal to it are all kept.
 #include "least.cuh"
 
 namespace acctax {
 
 static __global__ void __launch_bounds__(law_threads) law_kernel(Law a) {
     __shared__ float parts[law_groups];
-    __shared__ Whole whole_parts[law_groups];
-    __shared__ unsigned at_level[law_levels];
+    __shared__ unsigned count[law_levels], high[law_levels], low[law_levels];
     const int slice = blockIdx.x, m = blockIdx.y, thread = threadIdx.x, group = slice * law_groups + thread / 32;
     const bool cut_k = a.top_k > 0 && a.top_k < a.vocab, cut_p = a.top_p < 1;
     const Logits row{a.logits + (size_t)m * a.vocab, a.vocab};
     const int begin = group_begin(a, group) + thread % 32, end = group_begin(a, group + 1);
     Slice* slices = a.parts + (size_t)m * a.slices;
+    Slice& own = slices[slice];
 
     float largest = -INFINITY;
     for (int i = begin; i < end; i += 32) largest = fmaxf(largest, row.values[i]);
     largest = warp_max(largest);
-    if (thread % 32 == 0) parts[thread / 32] = slices[slice].largest_of[thread / 32] = largest;
-    if (thread < law_levels) at_level[thread] = 0;
+    if (thread % 32 == 0) parts[thread / 32] = own.largest_of[thread / 32] = largest;
+    if (thread < law_levels) count[thread] = high[thread] = low[thread] = 0;
     __syncthreads();
     for (float part : parts) largest = fmaxf(largest, part);
 
-    const float one = 4294967040.0f / (law_threads * (a.vocab / (32 * a.slices * law_groups) + 2));  // no sum overflows
-    const int top = level_of(largest, a.temperature);
+    const Levels of_slice(largest, a.temperature);
     float sum = 0;
     for (int i = begin; i < end; i += 32) {
         const float logit = row.values[i];
         if (logit == -INFINITY) continue;
         const float w = weight(logit, largest, a.temperature);
         sum += w;
-        const int below = top - level_of(logit, a.temperature);
-        if ((cut_k || cut_p) && below < law_levels) atomicAdd(at_level + below, cut_k ? 1u : w > 0 ? (unsigned)(w * one) : 0u);
+        if (!cut_k && !cut_p) continue;
+        const int level = of_slice.of(logit);
+        if (level == law_levels) continue;
+        const Whole units = w > 0 ? (Whole)(w * 0x1p36f) : 0;
+        if (cut_k) atomicAdd(count + level, 1u);
+        atomicAdd(high + level, (unsigned)(units >> law_low_bits));
+        atomicAdd(low + level, (unsigned)units & ((1u << law_low_bits) - 1));
     }
     sum = block_sum(sum, parts);
-    if (thread == 0) slices[slice].largest = largest, slices[slice].sum = sum;
-    if (thread < law_levels) slices[slice].at_level[thread] = at_level[thread];
+    if (thread == 0) own.largest = largest, own.sum = sum;
+    if (thread < law_levels && (cut_k || cut_p))
+        own.count[thread] = count[thread], own.high[thread] = high[thread], own.low[thread] = low[thread];
     if (!last_to_arrive(a.counters + m, a.slices)) return;
 
     __shared__ float largest_of[most_slices], sum_of[most_slices], worth[most_slices];
@@ -44,36 +49,59 @@ static __global__ void __launch_bounds__(law_threads) law_kernel(Law a) {
     __syncthreads();
     largest = -INFINITY;
     for (int s = 0; s < a.slices; s++) largest = fmaxf(largest, largest_of[s]);
+    if (thread < a.slices) worth[thread] = sum_of[thread] == 0 ? 0 : weight(largest_of[thread], largest, a.temperature);
+    __syncthreads();
     float total = 0, least = -INFINITY;
-    for (int s = 0; s < a.slices; s++)
-        if (sum_of[s] > 0 || sum_of[s] != sum_of[s]) total += sum_of[s] * weight(largest_of[s], largest, a.temperature);
+    for (int s = 0; s < a.slices; s++) total += sum_of[s] * worth[s];
+
     if ((cut_k || cut_p) && total == total) {  // NaN stays what it is
+        __shared__ double count_to[law_levels], mass_to[law_levels], double_parts[law_groups];  // down to each level
         __shared__ float held[most_held];
-        __shared__ Whole histogram[bins];
-        auto count = [](float) { return Whole(1); };
+        __shared__ Whole scratch[bins];
+        const Levels levels(largest, a.temperature);
+        double here = 0, mass_here = 0;
+        if (thread < law_levels)
+            for (int s = 0; s < a.slices; s++) {
+                const int level = thread - levels.of(largest_of[s]);
+                if (level < 0) continue;
+                if (cut_k) here += __ldcg(slices[s].count + level);
+                const Whole units = ((Whole)__ldcg(slices[s].high + level) << law_low_bits) + __ldcg(slices[s].low + level);
+                mass_here += (double)units * 0x1p-36 * worth[s];
+            }
+        here = running_sum(here, double_parts), mass_here = running_sum(mass_here, double_parts);
+        if (thread < law_levels) count_to[thread] = here, mass_to[thread] = mass_here;
+
+        int level = law_levels + 1;  // of the least logit that is kept
+        Logits logits = row;         // of the level
+        auto in_level = [&](float logit) { return levels.of(logit) == level ? Whole(1) : Whole(0); };
         auto units = [&](float logit) {
-            const float w = logit >= least ? weight(logit, largest, a.temperature) : 0;
+            const float w = logit >= least && in_level(logit) ? weight(logit, largest, a.temperature) : 0;
             return w > 0 ? (Whole)(w * 0x1p40f) : Whole(0);
         };
-        auto kept_units = [&](const Logits& logits) {
+        auto kept = [&] {
             Whole sum = 0;
             for (int i = thread; i < logits.count; i += law_threads) sum += units(logits.values[i]);
-            return block_sum(sum, whole_parts);
+            return above(mass_to, level) + (double)block_sum(sum, scratch) * 0x1p-40;
         };
-        auto mass = [&](double whole) { return max((Whole)(a.top_p * whole), Whole(1)); };
-        Whole goal = cut_k ? a.top_k : mass(total > 0 ? total * 0x1p40 : 0);
-
-        if (thread < a.slices) worth[thread] = cut_k ? 1 : weight(largest_of[thread], largest, a.temperature) / one;
-        __syncthreads();
-        const float bound = bound_of(a, slices, largest_of, worth, cut_k ? a.top_k : (1 - 0.99f * (1 - a.top_p)) * total);
-        Logits logits = bound > -INFINITY ? gather(a, slices, row, bound, held) : row;
-        if ((cut_k ? logits.count : kept_units(logits)) < goal) logits = row;
+        double mass = total;
         if (cut_k) {
-            least = select(logits, largest, a.temperature, goal, count, histogram);
-            goal = mass((double)kept_units(logits));
+            level = level_reaching(a.top_k, count_to);
+            logits = gather(a, slices, row, levels, level, held, scratch);
+            least = select(logits, a.top_k - (Whole)above(count_to, level), in_level, scratch);
+            mass = kept();
         }
-        if (cut_p) least = select(logits, largest, a.temperature, goal, units, histogram);
-        total = (float)((double)kept_units(logits) * 0x1p-40);
+        if (cut_p) {
+            const double goal = a.top_p * mass;
+            const int reached = min(level_reaching(goal, mass_to), level);
+            if (reached != level) {
+                level = reached;
+                logits = gather(a, slices, row, levels, level, held, scratch);
+            }
+            const double rest = (goal - above(mass_to, level)) * 0x1p40;
+            least = select(logits, rest > 1 ? (Whole)rest : 1, units, scratch);
+            mass = kept();
+        }
+        total = (float)mass;
     }
     if (thread == 0) ((Shape*)a.shape)[m] = {largest, least, 1 / total, 0};
 }

@@ -1,6 +1,8 @@
-// The least logit that top-k or top-p keeps, found by one block from what the slices of a row say of themselves.
+// The least logit that top-k or top-p keeps, found by one block: first the level at which enough lies, by what the slices
+// of the row say of themselves, then the logit among those of that level.
 //
-// Sums that are compared are whole numbers, probabilities in units of 2^-40: they do not depend on the order of additions.
+// Nothing depends on the order of threads: slices' sums and what is compared within a level are whole numbers, and sums
+// over slices and levels are made in a fixed order.
 #pragma once
 
 #include "law.cuh"
@@ -8,8 +10,7 @@
 namespace acctax {
 
 constexpr int law_threads = 32 * law_groups, bins = 2048;
-constexpr float per_bin = 1.0f / 64;          // of the distance to the largest logit over the temperature, in the first pass
-constexpr float levels_per_unit = 11.541560f; // 8 / ln 2, of a logit over the temperature
+constexpr float levels_per_unit = 11.541560f; // 8 / ln 2
 constexpr int most_held = 4096;               // logits that a block holds at hand
 
 using Whole = unsigned long long;
@@ -21,14 +22,74 @@ __device__ inline uint32_t ordered(float value) {
 
 __device__ inline float from_ordered(uint32_t key) { return as_float(key >> 31 ? key & 0x7fffffff : ~key); }
 
-__device__ inline int level_of(float logit, float temperature) {
-    return (int)fminf(fmaxf(floorf(logit / temperature * levels_per_unit), -0x1p29f), 0x1p29f);
-}
+// Levels of a row, or of a slice, counted from its largest logit down; what is beyond the last has the number law_levels.
+// A cold law has them as wide as at temperature 1, so that top-k finds its logit within them.
+struct Levels {
+    float per_logit;
+    int top;
+
+    __device__ Levels(float largest, float temperature) : per_logit(levels_per_unit / fmaxf(temperature, 1)), top(height(largest)) {}
+    __device__ int height(float logit) const { return (int)fminf(fmaxf(floorf(logit * per_logit), -0x1p29f), 0x1p29f); }
+    __device__ int of(float logit) const { return min(top - height(logit), law_levels); }
+};
 
 struct Logits {
     const float* values;
     int count;
 };
+
+// The first level down to which lies as much as the goal; law_levels if none.
+__device__ inline int level_reaching(double goal, const double* down_to) {
+    __shared__ int found;
+    if (threadIdx.x == 0) found = law_levels;
+    __syncthreads();
+    if (threadIdx.x < law_levels && down_to[threadIdx.x] >= goal) atomicMin(&found, (int)threadIdx.x);
+    __syncthreads();
+    return found;
+}
+
+__device__ inline double above(const double* down_to, int level) { return level > 0 ? down_to[level - 1] : 0; }
+
+__device__ inline int group_begin(const Law& a, int group) {
+    return (int)((int64_t)a.vocab * group / (a.slices * law_groups));
+}
+
+// The row's logits of one level, in no order, in `held`; or the row itself, if they are too many for that. `scratch` is
+// shared memory of `bins` words.
+__device__ inline Logits gather(const Law& a, const Slice* slices, const Logits& row, const Levels& levels, int level,
+                                float* held, Whole* scratch) {
+    constexpr int at_once = 8;    // loads of a group, of two groups, before the first is used
+    int2* spans = (int2*)scratch; // of the groups that reach the level
+    __shared__ int groups, count;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __syncthreads();  // what `held` and `scratch` held was read
+    if (threadIdx.x == 0) groups = count = 0;
+    __syncthreads();
+    for (int g = threadIdx.x; g < a.slices * law_groups; g += law_threads)
+        if (levels.of(__ldcg(slices[g / law_groups].largest_of + g % law_groups)) <= level)
+            spans[atomicAdd(&groups, 1)] = make_int2(group_begin(a, g), group_begin(a, g + 1));
+    __syncthreads();
+    const int widest = a.vocab / (a.slices * law_groups) + 1;
+    for (int first = warp; first < groups; first += 2 * law_groups)
+        for (int i = lane; i < widest; i += 32 * at_once) {
+            float logits[2 * at_once];
+#pragma unroll
+            for (int j = 0; j < 2 * at_once; j++) {
+                const int g = first + j / at_once * law_groups;
+                const int2 span = g < groups ? spans[g] : make_int2(0, 0);
+                const int at = span.x + i + j % at_once * 32;
+                logits[j] = at < span.y ? row.values[at] : -INFINITY;
+            }
+#pragma unroll
+            for (int j = 0; j < 2 * at_once; j++)
+                if (logits[j] > -INFINITY && levels.of(logits[j]) == level) {
+                    const int n = atomicAdd(&count, 1);
+                    if (n < most_held) held[n] = logits[j];
+                }
+        }
+    __syncthreads();
+    return count <= most_held ? Logits{held, count} : row;
+}
 
 // The first bin at which the running sum reaches the goal, of which what lies before the bin is taken away; the last bin
 // with anything in it, if none does.
@@ -56,104 +117,28 @@ __device__ inline int reach(const Whole* histogram, Whole& goal) {
     return found;
 }
 
-// The first logit, from the largest down, at which the running sum of `amount` reaches the goal. `histogram` is shared
-// memory, [bins]. A first pass bins the logits by their distance to the largest, which spreads them; three
-// more find the bits among those of one bin.
+// The first logit, from the largest down, at which the running sum of `amount` reaches the goal, or the last that has an
+// amount; -inf where none has. Its bits are found 11, 11 and 10 at a time. `scratch` is shared memory of `bins` words.
 template <class Amount>
-__device__ inline float select(const Logits& logits, float largest, float temperature, Whole goal, const Amount& amount,
-                               Whole* histogram) {
-    auto far = [&](float logit) {
-        const float distance = (largest - logit) / temperature / per_bin;
-        return distance < bins - 1 ? (int)distance : bins - 1;
-    };
-    auto fill = [&](const auto& bin_of) {
-        for (int i = threadIdx.x; i < bins; i += law_threads) histogram[i] = 0;
+__device__ inline float select(const Logits& logits, Whole goal, const Amount& amount, Whole* scratch) {
+    uint32_t key = 0;
+    for (int shift = 21; shift >= -1; shift -= 11) {
+        const int from = shift < 0 ? 0 : shift, width = shift < 0 ? 10 : 11;
+        for (int i = threadIdx.x; i < bins; i += law_threads) scratch[i] = 0;
         __syncthreads();
         for (int i = threadIdx.x; i < logits.count; i += law_threads) {
-            const float logit = logits.values[i];
-            const int bin = bin_of(logit);
-            if (bin >= 0) {
-                const Whole a = amount(logit);
-                if (a) atomicAdd(histogram + bin, a);
-            }
+            const uint32_t bits = ordered(logits.values[i]);
+            if ((uint64_t)bits >> (from + width) != (uint64_t)key >> (from + width)) continue;
+            const Whole here = amount(logits.values[i]);
+            const uint32_t digit = bits >> from & ((1u << width) - 1);
+            if (here) atomicAdd(scratch + ((1u << width) - 1 - digit), here);  // the largest first
         }
         __syncthreads();
-    };
-    fill(far);
-    const int coarse = reach(histogram, goal);
-    uint32_t key = 0;
-    for (int shift = 21; shift >= -1; shift -= 11) {  // 11 bits, 11 bits, 10 bits
-        const int from = shift < 0 ? 0 : shift, width = shift < 0 ? 10 : 11;
-        fill([&](float logit) {
-            const uint32_t bits = ordered(logit);
-            if (far(logit) != coarse || (uint64_t)bits >> (from + width) != (uint64_t)key >> (from + width)) return -1;
-            return (int)((1u << width) - 1 - (bits >> from & ((1u << width) - 1)));  // the largest first
-        });
-        const uint32_t digit = (1u << width) - 1 - reach(histogram, goal);
-        key |= digit << from;
+        const int bin = reach(scratch, goal);
+        if (bin < 0) return -INFINITY;
+        key |= ((1u << width) - 1 - bin) << from;
     }
     return from_ordered(key);
-}
-
-// A logit from which on about as much lies as is wanted, or a little more, as the slices counted it: `worth` is what one of
-// a slice's counts stands for. -inf: they did not count so far down.
-__device__ inline float bound_of(const Law& a, const Slice* slices, const float* largest, const float* worth, float wanted) {
-    __shared__ float parts[law_threads / 32];
-    __shared__ int tops[most_slices], found;
-    const int thread = threadIdx.x;
-    if (thread == 0) found = law_levels;
-    if (thread < a.slices) tops[thread] = level_of(largest[thread], a.temperature);
-    __syncthreads();
-    int top = tops[0];
-    for (int s = 1; s < a.slices; s++) top = max(top, tops[s]);
-    float here = 0;  // at the level `thread` below the highest
-    if (thread < law_levels)
-        for (int s = 0; s < a.slices; s++) {
-            const int below = thread - (top - tops[s]);
-            if (below >= 0) here += __ldcg(slices[s].at_level + below) * worth[s];
-        }
-    const float running = running_sum(here, parts);
-    if (thread < law_levels && running >= wanted) atomicMin(&found, thread);
-    __syncthreads();
-    return found < law_levels ? (top - found - 0.01f) / levels_per_unit * a.temperature : -INFINITY;
-}
-
-__device__ inline int group_begin(const Law& a, int group) {
-    return (int)((int64_t)a.vocab * group / (a.slices * law_groups));
-}
-
-// The row's logits from the bound on, in no order, in `held`; or the row itself, if they are too many for that.
-__device__ inline Logits gather(const Law& a, const Slice* slices, const Logits& row, float bound, float* held) {
-    constexpr int at_once = 8;  // loads of a group, of two groups, before the first is used
-    __shared__ int2 spans[most_slices * law_groups];  // of the groups with any
-    __shared__ int groups, count;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (threadIdx.x == 0) groups = count = 0;
-    __syncthreads();
-    for (int g = threadIdx.x; g < a.slices * law_groups; g += law_threads)
-        if (__ldcg(slices[g / law_groups].largest_of + g % law_groups) >= bound)
-            spans[atomicAdd(&groups, 1)] = make_int2(group_begin(a, g), group_begin(a, g + 1));
-    __syncthreads();
-    const int widest = a.vocab / (a.slices * law_groups) + 1;
-    for (int first = warp; first < groups; first += 2 * law_groups)
-        for (int i = lane; i < widest; i += 32 * at_once) {
-            float logits[2 * at_once];
-#pragma unroll
-            for (int j = 0; j < 2 * at_once; j++) {
-                const int g = first + j / at_once * law_groups;
-                const int2 span = g < groups ? spans[g] : make_int2(0, 0);
-                const int at = span.x + i + j % at_once * 32;
-                logits[j] = at < span.y ? row.values[at] : -INFINITY;
-            }
-#pragma unroll
-            for (int j = 0; j < 2 * at_once; j++)
-                if (logits[j] >= bound) {
-                    const int n = atomicAdd(&count, 1);
-                    if (n < most_held) held[n] = logits[j];
-                }
-        }
-    __syncthreads();
-    return count <= most_held ? Logits{held, count} : row;
 }
 
 }  // namespace acctax

@@ -48,7 +48,7 @@ FLAT, PEAKED, TIED = "flat", "peaked", "tied"
     ("top_k", "top_p"), [(50, 1.0), (50, 0.9), (5000, 1.0), (9000, 0.5), (0, 0.9), (0, 0.9999), (0, 1 - 1e-7)]
 )
 def test_law_of_a_whole_vocabulary(kernels_once, random, shape, top_k, top_p):
-    """Whether what is kept is little, more than a block holds at hand, or all of it equal."""
+    """Wherever the least that is kept lies: at a level of few logits, of many, of equal ones, or below all levels."""
     kernels_once.seed(4)
     logits = random(1, 40_000)
     if shape == PEAKED:
