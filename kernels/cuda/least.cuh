@@ -141,4 +141,61 @@ __device__ inline float select(const Logits& logits, Whole goal, const Amount& a
     return from_ordered(key);
 }
 
+// The least logit that is kept of a row whose weights sum to `total`, which becomes the sum of those kept. For each slice:
+// its largest logit, and what its weights are worth in the row's, [slices] of shared memory.
+__device__ inline float cut(const Law& a, const Slice* slices, const Logits& row, float largest, const float* largest_of,
+                            const float* worth, float& total) {
+    const int thread = threadIdx.x;
+    const bool cut_k = a.top_k > 0 && a.top_k < a.vocab, cut_p = a.top_p < 1;
+    __shared__ double count_to[law_levels], mass_to[law_levels], parts[law_groups];  // down to each level
+    __shared__ float held[most_held];
+    __shared__ Whole scratch[bins];
+    const Levels levels(largest, a.temperature);
+    double here = 0, mass_here = 0;
+    if (thread < law_levels)
+        for (int s = 0; s < a.slices; s++) {
+            const int level = thread - levels.of(largest_of[s]);
+            if (level < 0) continue;
+            if (cut_k) here += __ldcg(slices[s].count + level);
+            const Whole units = ((Whole)__ldcg(slices[s].high + level) << law_low_bits) + __ldcg(slices[s].low + level);
+            mass_here += (double)units * 0x1p-36 * worth[s];
+        }
+    here = running_sum(here, parts), mass_here = running_sum(mass_here, parts);
+    if (thread < law_levels) count_to[thread] = here, mass_to[thread] = mass_here;
+
+    float least = -INFINITY;
+    int level = law_levels + 1;  // of the least logit that is kept
+    Logits logits = row;         // of the level
+    auto in_level = [&](float logit) { return levels.of(logit) == level ? Whole(1) : Whole(0); };
+    auto units = [&](float logit) {
+        const float w = logit >= least && in_level(logit) ? weight(logit, largest, a.temperature) : 0;
+        return w > 0 ? (Whole)(w * 0x1p40f) : Whole(0);
+    };
+    auto kept = [&] {
+        Whole sum = 0;
+        for (int i = thread; i < logits.count; i += law_threads) sum += units(logits.values[i]);
+        return above(mass_to, level) + (double)block_sum(sum, scratch) * 0x1p-40;
+    };
+    double mass = total;
+    if (cut_k) {
+        level = level_reaching(a.top_k, count_to);
+        logits = gather(a, slices, row, levels, level, held, scratch);
+        least = select(logits, a.top_k - (Whole)above(count_to, level), in_level, scratch);
+        mass = kept();
+    }
+    if (cut_p) {
+        const double goal = a.top_p * mass;
+        const int reached = min(level_reaching(goal, mass_to), level);
+        if (reached != level) {
+            level = reached;
+            logits = gather(a, slices, row, levels, level, held, scratch);
+        }
+        const double rest = (goal - above(mass_to, level)) * 0x1p40;
+        least = select(logits, rest > 1 ? (Whole)rest : 1, units, scratch);
+        mass = kept();
+    }
+    total = (float)mass;
+    return least;
+}
+
 }  // namespace acctax
