@@ -6,8 +6,8 @@
 All figures come from the same interleaved rounds. Several copies of each matrix take turns, so that no pass finds its
 weights in a cache, and the read bandwidth is that of a plain sum over these very copies: on a virtual machine it
 differs from one piece of memory to the next. On a GPU, the device if there is one, a round is a graph that goes through
-all copies, and the bandwidth that of copying each onto another, both ways counted. Peers (torch, bitsandbytes) stand beside the
-formats they serve; one that is absent is named.
+all copies, and the bandwidth that of copying each onto another, both ways counted. Peers (torch, bitsandbytes) stand
+beside the formats they serve; one that is absent is named.
 """
 
 import sys

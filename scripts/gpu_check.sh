@@ -32,8 +32,8 @@ python=${PYTHON:-python3}
 gpu=$("$python" -c 'import torch; print(int(torch.cuda.is_available()))' 2>"$work/logs/torch.log" || echo 0)
 slower=$((gpu ? 1 : 20)) # without a GPU nothing is paid by the minute, and a CPU may be busy
 deadline=$((465 * slower))
-# Seconds kept for each step, less than 465 in all: none before it can take them. It may use what is left beyond
-# those of the steps after it.
+# Seconds kept for each step, less than 465 in all, the 5 in which it may be killed among them: no step before it can
+# take them. It may use all that is left but those of the steps after it.
 declare -A kept=([wheels]=20 [build]=50 [ops]=40 [equality]=60 [random_llama]=110 [kernels]=25 [kernels_least]=25
                  [verification]=20 [memcheck]=45 [racecheck]=40)
 export PYTHONPATH=$PWD:$PWD/src:$site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
@@ -48,7 +48,7 @@ record() {
 
 # step NAME COMMAND…: its words go to logs/NAME.log; 77 is the code of what cannot run here
 step() {
-    local name=$1 start=$SECONDS limit=$((deadline - SECONDS)) code later
+    local name=$1 start=$SECONDS limit=$((deadline - SECONDS - 5)) code later
     shift
     unset "kept[$name]"
     for later in "${kept[@]}"; do limit=$((limit - later * slower)); done

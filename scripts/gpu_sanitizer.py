@@ -48,9 +48,10 @@ def obstacle(watch: list[str]) -> str | None:
     print(said, flush=True)
     if probe.returncode == 0 and findings(said) == 0:
         return None
-    lines = [line.strip("= ") for line in said.splitlines() if line.strip("= ")]
-    complaints = (line for line in lines if re.search("error|not |unable|fail|insufficient", line, re.IGNORECASE))
-    return next(complaints, lines[-1] if lines else f"exit code {probe.returncode}")
+    lines = [line for line in said.splitlines() if "SUMMARY" not in line]
+    complaints = [line for line in lines if re.search("error|not |unable|fail|insufficient", line, re.IGNORECASE)]
+    complaints.sort(key=lambda line: not line.startswith("="))  # the tool's own come first
+    return complaints[0].strip("= ") if complaints else f"exit code {probe.returncode}"
 
 
 def main() -> None:
