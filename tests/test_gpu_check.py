@@ -140,7 +140,8 @@ def test_figures_stand_beside_their_bars_met_or_missed(work):
 
 def test_what_kernels_py_writes_has_bars(work):
     done = run(sys.executable, ROOT / "benchmarks" / "kernels.py", "--device", "cpu", "--shape", "2048x1024",
-               "--rounds", "1", "--threads", "1", "--formats", "bf16,nvfp4", "--json", work / "kernels.json")  # fmt: skip
+               "--rounds", "1", "--threads", "1", "--formats", "bf16,nvfp4",
+               "--json", work / "kernels.json")  # fmt: skip
     assert done.returncode == 0, done.stderr
     _, summary, _ = summarized(work)
     assert [bar["figure"].split(",")[0] for bar in summary["bars"]] == ["bf16 2048x1024"] * 3 + ["nvfp4 2048x1024"] * 3
