@@ -75,7 +75,9 @@ def kernel_bars(run: dict) -> list[dict]:
 
 
 def verification_bars(run: dict) -> list[dict]:
-    return [at_most(f"verification, {row['law']}, µs", row["us"], VERIFICATION_US) for row in run["rows"]]
+    """Of benchmarks/verification.py, rule by rule, of peaked and of flat logits."""
+    return [at_most(f"verification, {row['law']}, {row['logits']}, µs", row["us"], VERIFICATION_US)
+            for row in run["rows"]]  # fmt: skip
 
 
 def main() -> None:
@@ -96,7 +98,8 @@ def main() -> None:
     lines += [f"| {bar['figure']} | {bar['value']:.3f} | {bar['bar']} | {'met' if bar['met'] else 'MISSED'} |"
               for bar in bars]  # fmt: skip
     lines += [f"| {name} | {value:.4g} | | |" for name, value in found.items()]
-    for log in sorted(work.glob("logs/kernels*.log")) + sorted(work.glob("logs/equality.log")):
+    tables = [file for name in ("equality", "kernels*", "verification") for file in work.glob(f"logs/{name}.log")]
+    for log in sorted(tables):
         lines += ["", "```", log.read_text(errors="replace").rstrip(), "```"]
     (out / "summary.md").write_text("\n".join(lines) + "\n")
     print((out / "summary.md").read_text())

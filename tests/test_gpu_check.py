@@ -110,7 +110,7 @@ def test_figures_stand_beside_their_bars_met_or_missed(work):
 
     rows = [row("fp8", 0.84, 1.10, 1.31), row("nvfp4", 0.70, 1.11, 1.3), row("torch bf16", 0.5, 1.0, 1.0)]
     (work / "kernels.json").write_text(json.dumps({"shape": "4096x4096", "hardware": "H200", "rows": rows}))
-    laws = [{"law": "greedy", "us": 12.3}, {"law": "T=1", "us": 31}]
+    laws = [{"law": "greedy", "logits": "flat", "us": 12.3}, {"law": "T=1", "logits": "flat", "us": 31}]
     (work / "verification.json").write_text(json.dumps({"rows": laws}))
     (work / "sweep").mkdir()
     (work / "sweep" / "report.csv").write_text(
@@ -126,15 +126,15 @@ def test_figures_stand_beside_their_bars_met_or_missed(work):
         ("nvfp4 4096x4096, share of copy bandwidth at M=1", "≥ 0.70", True),
         ("nvfp4 4096x4096, T(5)/T(1)", "≤ 1.10", False),
         ("nvfp4 4096x4096, T(16)/T(1)", "≤ 1.30", True),
-        ("verification, greedy, µs", "≤ 30.00", True),
-        ("verification, T=1, µs", "≤ 30.00", False),
+        ("verification, greedy, flat, µs", "≤ 30.00", True),
+        ("verification, T=1, flat, µs", "≤ 30.00", False),
         ("plain decoding as loaded, share of copy bandwidth", "≥ 0.80", True),
         ("T(K+1)/T(1), as loaded", "≤ 1.10", True),
         ("T(K+1)/T(1), quantized", "≤ 1.10", False),
         ("cycle outside target and drafter passes", "≤ 0.05", True),
     ]
     assert "| nvfp4 4096x4096, T(5)/T(1) | 1.110 | ≤ 1.10 | MISSED |" in text
-    assert "| verification, greedy, µs | 12.300 | ≤ 30.00 | met |" in text
+    assert "| verification, greedy, flat, µs | 12.300 | ≤ 30.00 | met |" in text
     assert summary["kernels"][0]["rows"][2]["format"] == "torch bf16"
 
 
