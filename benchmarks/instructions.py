@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from acctax.ops.build_cuda import FLAGS, find_nvcc
-from acctax.ops.toolchain import run
+from acctax.ops.toolchain import BuildError, run
 from acctax.paths import kernels_dir
 from acctax.quant.panels import FORMATS
 
@@ -53,7 +53,11 @@ def main() -> None:
     table = Table("format", "M", "bytes", "floor, µs", "instructions", *PIPES, "issued", "of logic", "of integer",
                   title=f"a weight in sm_{arguments.arch} code; floor of 4096 x 4096, and what is busy at it, "
                         f"at {arguments.bandwidth} TB/s")  # fmt: skip
-    for (format, rows), body in sorted(loops(disassembled(arguments.arch)).items()):
+    try:
+        code = disassembled(arguments.arch)
+    except BuildError as error:
+        sys.exit(str(error))
+    for (format, rows), body in sorted(loops(code).items()):
         name = FORMATS[format]
         weights = LANE_BITS / BITS.get(name, 4)
         nbytes = (BITS.get(name, 4) + SCALE_BITS.get(name, 0)) / 8

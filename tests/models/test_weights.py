@@ -6,6 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from acctax.config import AS_LOADED, HubTarget, RandomLlamaTarget, Recipe, Rule
 from acctax.errors import ConfigError
+from acctax.models import random_llama
 from acctax.models.checkpoint import open_checkpoint
 from acctax.models.decoder import Decoder
 from acctax.models.ledger import pass_bytes
@@ -24,6 +25,16 @@ def test_a_tied_embedding_stays_when_the_head_is_quantized():
     ledger = pass_bytes(quantized, rows=3, context=10)
     assert ledger["embedding"] == 3 * 64 * 2  # gathered rows
     assert ledger["lm_head"] == 96 * 64 * 4.5 / 8 + 4  # codes, block scales and one global scale
+
+
+def test_drawing_leaves_torch_its_threads():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        random_llama.tensors(random_llama.config(TIED), TIED.seed)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_tied_head_in_bf16_holds_the_embedding():

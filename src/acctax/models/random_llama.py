@@ -42,8 +42,13 @@ def tensors(config: DecoderConfig, seed: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(seed * len(shapes) + number)
         return torch.randn(shape, generator=generator).mul_(shape[1] ** -0.5).bfloat16()
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        drawn = dict(zip(shapes, pool.map(matrix, range(len(shapes)), shapes.values())))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # those of the pool, which would each bring a team of their own to what is not drawing
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            drawn = dict(zip(shapes, pool.map(matrix, range(len(shapes)), shapes.values())))
+    finally:
+        torch.set_num_threads(threads)
     for i in range(len(config.layers)):
         for norm in ("input_layernorm", "post_attention_layernorm"):
             drawn[f"model.layers.{i}.{norm}.weight"] = torch.ones(config.hidden)
