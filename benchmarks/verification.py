@@ -40,10 +40,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the table goes, too")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("--device cuda: torch sees no GPU here; use cpu")
+        sys.exit("there is no GPU here; --device cpu clocks the CPU's ops")
     (ops.load_cuda if arguments.device == "cuda" else ops.load)()
     rows = clock(torch.device(arguments.device), arguments.vocab, arguments.K, arguments.rounds)
-    where = f"{environment.describe()['hardware']}, {ops.backend(arguments.device)}"
+    hardware = torch.cuda.get_device_name() if arguments.device == "cuda" else environment.describe()["hardware"]
+    where = f"{hardware}, {ops.backend(arguments.device)}"
     table = Table("rule", "logits", "µs", title=f"verification of K={arguments.K}, V={arguments.vocab}: {where}")
     for row in rows:
         table.add_row(row["law"], row["logits"], f"{row['us']:.1f}")

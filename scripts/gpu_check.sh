@@ -30,6 +30,11 @@ mkdir "$work/logs"
 
 python=${PYTHON:-python3}
 gpu=$("$python" -c 'import torch; print(int(torch.cuda.is_available()))' 2>"$work/logs/torch.log" || echo 0)
+if [ "$gpu" = 0 ] && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+    echo "there is a GPU, but $python's torch does not see it:"
+    "$python" -c 'import torch; torch.cuda.init()' 2>&1 | tail -n 1
+    exit 1
+fi
 slower=$((gpu ? 1 : 20)) # without a GPU nothing is paid by the minute, and a CPU may be busy
 deadline=$((465 * slower))
 # Seconds kept for each step, less than 465 in all, the 5 in which it may be killed among them: no step before it can

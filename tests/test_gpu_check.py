@@ -85,6 +85,18 @@ def test_beside_a_gpu_every_step_runs_and_leaves_the_later_ones_their_time(tmp_p
         assert {"./logs/nvidia-smi.log", "./logs/racecheck.log"} <= set(logs.getnames())
 
 
+def test_a_gpu_that_torch_does_not_see_is_an_error(tmp_path):
+    program(tmp_path / "nvidia-smi", "echo 'GPU 0: NVIDIA H200'")
+    program(tmp_path / "python", """case "$*" in
+        *is_available*) echo 0 ;;
+        *init*) echo 'RuntimeError: driver too old' >&2 ;;
+    esac""")
+    done = run(SCRIPTS / "gpu_check.sh", "", tmp_path / "out", PYTHON=tmp_path / "python",
+               PATH=f"{tmp_path}:{os.environ['PATH']}")  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "RuntimeError: driver too old" and "does not see it" in done.stdout
+
+
 def test_a_step_that_fails_fails_the_whole_and_its_last_words_are_told(work):
     (work / "steps.tsv").write_text("build\t0\t3\tnvcc\nmemcheck\tnot available\t1\tpython\n")
     (work / "logs" / "memcheck.log").write_text("not available here: Device not supported\n")
