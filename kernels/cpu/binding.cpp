@@ -18,7 +18,7 @@ using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
 constexpr int64_t thread_work = 1 << 17;  // multiplications or elements that are worth a second thread
-constexpr int64_t law_work = 16;           // of an element of a law, an exponential
+constexpr int64_t law_work = 16;          // what an element of a law counts for: an exponential
 
 thread_local Scratch scratch;  // for what a call prepares before it splits
 

@@ -110,7 +110,7 @@ struct Kernels {
     void (*attend)(const Attend&, int64_t begin, int64_t end);     // passes of so many rows, of each H heads
     int64_t (*argmax)(const float*, int64_t n);
     int64_t (*pick)(const float* weights, int64_t n, double u);
-    void (*law)(const Law&, int64_t begin, int64_t end);  // rows
+    void (*law)(const Law&, int64_t begin, int64_t end);                // rows
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 
