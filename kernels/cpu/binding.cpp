@@ -18,6 +18,7 @@ using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
 constexpr int64_t thread_work = 1 << 17;  // multiplications or elements that are worth a second thread
+constexpr int64_t law_work = 16;          // what an element of a law counts for: an exponential
 
 thread_local Scratch scratch;  // for what a call prepares before it splits
 
@@ -210,6 +211,21 @@ int64_t pick(Tensor weights, double u) {
     return found;
 }
 
+Tensor law(Tensor logits, double temperature, int64_t top_k, double top_p) {
+    STD_TORCH_CHECK(logits.dim() > 0, "law: needs logits of [..., vocab]");
+    STD_TORCH_CHECK(temperature > 0, "law: a temperature of ", temperature, " has no law");
+    logits = torch::stable::contiguous(torch::stable::to(logits, ScalarType::Float));
+    const auto sizes = logits.sizes(), strides = logits.strides();
+    Tensor p = empty(logits.dim(), sizes.data(), strides.data(), aoti_torch_dtype_float32());
+    if (!logits.numel()) return p;
+    const int64_t n = sizes[logits.dim() - 1];
+    STD_TORCH_CHECK(n < 1 << 23, "law: sums of ", n, " weights do not fit into 64 bits");
+    const Law a{n, top_k, (float)temperature, (float)top_p, (const float*)logits.const_data_ptr(),
+                (float*)p.mutable_data_ptr()};
+    in_threads(logits.numel() / n, law_work * n, [&](int64_t begin, int64_t end) { kernels().law(a, begin, end); });
+    return p;
+}
+
 int64_t read_checksum(Tensor buffer) {
     const bool words_of_bytes = buffer.scalar_type() == ScalarType::Byte && buffer.numel() % 8 == 0;
     STD_TORCH_CHECK(words_of_bytes && buffer.is_contiguous(),
@@ -229,5 +245,6 @@ STABLE_TORCH_LIBRARY_IMPL(acctax, CPU, m) {
     m.impl("attend", TORCH_BOX(&attend));
     m.impl("argmax", TORCH_BOX(&argmax));
     m.impl("pick", TORCH_BOX(&pick));
+    m.impl("law", TORCH_BOX(&law));
     m.impl("read_checksum", TORCH_BOX(&read_checksum));
 }

@@ -89,6 +89,14 @@ struct Attend {
     void* y;                           // [M,H*D]
 };
 
+// softmax(logits / temperature), cut by top-k, then by top-p.
+struct Law {
+    int64_t vocab, top_k;      // top_k 0: all
+    float temperature, top_p;  // top_p 1: all
+    const float* logits;       // [M,vocab]
+    float* p;                  // [M,vocab]
+};
+
 // One instruction set's functions. Ranges are half open.
 struct Kernels {
     const char* isa;
@@ -102,6 +110,7 @@ struct Kernels {
     void (*attend)(const Attend&, int64_t begin, int64_t end);     // passes of so many rows, of each H heads
     int64_t (*argmax)(const float*, int64_t n);
     int64_t (*pick)(const float* weights, int64_t n, double u);
+    void (*law)(const Law&, int64_t begin, int64_t end);                // rows
     uint64_t (*checksum)(const uint64_t*, int64_t begin, int64_t end);  // words
 };
 

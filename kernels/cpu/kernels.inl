@@ -10,9 +10,10 @@ namespace {
 #include "linear_f32.inl"
 #include "attend.inl"
 #include "vocabulary.inl"
+#include "law.inl"
 
-constexpr Kernels table{ISA_NAME, packed_stride, pack_x,          linear, rms_norm, gated,
-                        append,   max_rows_scaled, attend, argmax, pick,     checksum};
+constexpr Kernels table{ISA_NAME, packed_stride,   pack_x, linear, rms_norm, gated,
+                        append,   max_rows_scaled, attend, argmax, pick,     law,   checksum};
 
 }  // namespace
 }  // namespace acctax::ISA

@@ -26,6 +26,16 @@ inline vec fma(vec a, vec b, vec c) {
 // min, max: b where either is NaN
 inline vec min(vec a, vec b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 inline vec max(vec a, vec b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+// b, but 0 where a is below the least
+inline vec unless_below(vec a, vec least, vec b) {
+    return {_mm256_and_ps(_mm256_cmp_ps(a.lo, least.lo, _CMP_NLT_UQ), b.lo),
+            _mm256_and_ps(_mm256_cmp_ps(a.hi, least.hi, _CMP_NLT_UQ), b.hi)};
+}
+// a bit for each lane
+inline uint32_t at_least(vec a, vec b) {
+    const int lo = _mm256_movemask_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ));
+    return lo | _mm256_movemask_ps(_mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ)) << 8;
+}
 inline vec round(vec a) {
     constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {_mm256_round_ps(a.lo, nearest), _mm256_round_ps(a.hi, nearest)};

@@ -22,6 +22,12 @@ inline vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 // min, max: b where either is NaN
 inline vec min(vec a, vec b) { return _mm512_min_ps(a, b); }
 inline vec max(vec a, vec b) { return _mm512_max_ps(a, b); }
+// b, but 0 where a is below the least
+inline vec unless_below(vec a, vec least, vec b) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, least, _CMP_NLT_UQ), b);
+}
+// a bit for each lane
+inline uint32_t at_least(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 inline vec round(vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 // The one reduction tree: lanes l and l+8, then l+4, l+2, l+1.

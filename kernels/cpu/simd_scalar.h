@@ -34,6 +34,16 @@ inline vec min(const vec& a, const vec& b) {
 inline vec max(const vec& a, const vec& b) {
     return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
+// b, but 0 where a is below the least
+inline vec unless_below(const vec& a, const vec& least, const vec& b) {
+    return each([&](int i) { return a.lane[i] < least.lane[i] ? 0.0f : b.lane[i]; });
+}
+// a bit for each lane
+inline uint32_t at_least(const vec& a, const vec& b) {
+    uint32_t lanes = 0;
+    for (int i = 0; i < 16; i++) lanes |= (uint32_t)(a.lane[i] >= b.lane[i]) << i;
+    return lanes;
+}
 inline vec round(const vec& a) { return each([&](int i) { return __builtin_nearbyintf(a.lane[i]); }); }
 
 // The one reduction tree: lanes l and l+8, then l+4, l+2, l+1.

@@ -8,7 +8,7 @@ import torch
 
 from acctax import ops
 from acctax.errors import ConfigError
-from acctax.ops import build, toolchain
+from acctax.ops import build, toolchain, verification
 
 PROGRAM = """
 import torch
@@ -40,9 +40,11 @@ def test_an_unwritable_cache_leaves_the_reference_too(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_backends_change_within_a_process(backend):
+def test_backends_change_within_a_process(backend, random):
+    logits = random(5000)
     ops.load("reference")
     assert ops.backend() == "reference"
+    assert torch.equal(ops.law(logits, 0.7), verification.law(logits, 0.7))
     ops.load("native")
     assert ops.backend().startswith("native ")
     assert torch.equal(ops.rms_norm(torch.full((1, 4), 3.0), torch.ones(4), 0.0), torch.ones(1, 4))

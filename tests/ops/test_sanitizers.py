@@ -37,7 +37,7 @@ def watched(program: list[str]) -> subprocess.CompletedProcess:
 
 
 def test_no_kernel_touches_what_is_not_its_own_or_does_what_is_not_defined():
-    names = ("test_linear.py", "test_attend.py", "test_rows.py", "test_vocabulary.py")
+    names = ("test_linear.py", "test_attend.py", "test_rows.py", "test_vocabulary.py", "test_law.py")
     done = watched(["-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", "-k", "not reference",
                     *(str(FOLDER / name) for name in names)])  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

@@ -3,15 +3,13 @@
 import ctypes
 import sys
 import warnings
-from functools import partial
 
 import torch
 
 from acctax.errors import ConfigError
-from acctax.ops import reference
 from acctax.ops.build import build
 from acctax.ops.build_cuda import build_cuda
-from acctax.ops.schema import SCHEMAS
+from acctax.ops.schema import REFERENCES
 from acctax.ops.toolchain import BuildError
 
 _library: ctypes.CDLL | None = None  # the compiled kernels, from the first "native" on
@@ -81,7 +79,7 @@ def _cover(wanted: bool) -> None:
         _covers = torch.library.Library("acctax", "IMPL")
         with warnings.catch_warnings():  # torch warns that a kernel is overridden: it is meant to be
             warnings.simplefilter("ignore")
-            for name in filter(partial(hasattr, reference), SCHEMAS):
-                _covers.impl(name, getattr(reference, name), "CPU", allow_override=True)
+            for name, reference in REFERENCES.items():
+                _covers.impl(name, reference, "CPU", allow_override=True)
     elif not wanted:
         _covers = None  # its registrations go with it

@@ -29,11 +29,13 @@ SCHEMAS = {
     "read_checksum": "(Tensor buffer) -> int",
 }
 
-_references = {**vars(reference), "law": verification.law, "verify": verification.verify}
+_plain = {**vars(reference), "law": verification.law, "verify": verification.verify}
+REFERENCES = {name: _plain[name] for name in SCHEMAS if name in _plain}
+
 _library = torch.library.Library("acctax", "DEF")
 for name, schema in SCHEMAS.items():
     _library.define(name + schema)
-    if name in _references:
-        _library.impl(name, _references[name], "CompositeExplicitAutograd")
+    if name in REFERENCES:
+        _library.impl(name, REFERENCES[name], "CompositeExplicitAutograd")
     # inference only: no detour through autograd's fallback on every call
     _library.impl(name, torch.library.fallthrough_kernel, "Autograd")

@@ -93,6 +93,13 @@ def test_top_k_keeps_ties(kernels):
     assert (kernels.law(logits, 1.0, 2) > 0).tolist() == [[False, True, True, True, True, False]]
 
 
+def test_equal_logits_stay_or_go_together(kernels, random):
+    logits = (2 * random(4, 3000)).round() / 2
+    for top_k, top_p in ((0, 0.95), (0, 0.5), (1500, 0.8)):
+        p, expected = (f(logits, 1.0, top_k, top_p) for f in (kernels.law, verification.law))
+        assert torch.equal(p > 0, expected > 0)
+
+
 @pytest.mark.parametrize("one_hot", [False, True])
 @pytest.mark.parametrize(("vocab", "top_k", "top_p"), [(6, 0, 1.0), (6, 4, 0.9), (9000, 0, 1.0), (9000, 50, 0.95)])
 def test_verify_is_the_reference_token_for_token(kernels_once, vocab, top_k, top_p, one_hot):
