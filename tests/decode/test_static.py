@@ -153,6 +153,15 @@ def test_passes_that_are_clocked_leave_no_trace():
         generation.pass_seconds(1)
 
 
+def test_a_law_without_a_token_ends_the_text(monkeypatch):
+    """As the kernels report what is drawn from logits that are NaN."""
+    generation = StaticGeneration(decoder(), NoSource(), SAMPLE, (), MOST)
+    generation.begin(PROMPT, 0, 10)
+    monkeypatch.setattr(ops, "verify", lambda *arguments: torch.tensor([0, -1]))
+    with pytest.raises(RuntimeError, match="may not be finite"):
+        generation.cycle(0)
+
+
 def test_a_source_that_draws_on_the_host_is_refused():
     class Drawing(NoSource):
         def draft(self, K, draw, along=None):

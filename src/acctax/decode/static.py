@@ -168,6 +168,8 @@ class StaticGeneration(Generation):
         host[: K + 2].copy_(device[: K + 2], non_blocking=True)
         self.recorder.wait()
         n, *tokens = host[: K + 2].tolist()
+        if tokens[n] < 0:
+            raise RuntimeError("verify: no token has a probability above 0, the target's logits may not be finite")
         return n, tokens[: n + 1]
 
     def _shared(self, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

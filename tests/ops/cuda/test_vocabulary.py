@@ -162,6 +162,15 @@ def test_edges_of_acceptance(kernels):
     assert verify(None, -1, 1e-300, 1.0) == [0, 1, -1]  # no token at all
 
 
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (20, 0.9)])
+def test_logits_that_are_not_finite_give_no_token(kernels, random, top_k, top_p):
+    logits, nothing = random(1, 5000), torch.zeros(0, dtype=torch.int64)
+    for bad in (torch.nan, torch.inf):
+        logits[0, 77] = bad
+        out = kernels.verify(logits, None, nothing, torch.tensor([0.5], dtype=torch.float64), 1.0, top_k, top_p)
+        assert out.tolist() == [0, -1]
+
+
 def test_greedy(kernels, random):
     logits = random(6, 5000)
     best = logits.argmax(-1)
