@@ -147,18 +147,28 @@ __device__ inline float cut(const Law& a, const Slice* slices, const Logits& row
                             const float* worth, float& total) {
     const int thread = threadIdx.x;
     const bool cut_k = a.top_k > 0 && a.top_k < a.vocab, cut_p = a.top_p < 1;
+    constexpr int slices_at_once = 8;  // of which counts are read before the first is used
     __shared__ double count_to[law_levels], mass_to[law_levels], parts[law_groups];  // down to each level
     __shared__ float held[most_held];
     __shared__ Whole scratch[bins];
     const Levels levels(largest, a.temperature);
     double here = 0, mass_here = 0;
     if (thread < law_levels)
-        for (int s = 0; s < a.slices; s++) {
-            const int level = thread - levels.of(largest_of[s]);
-            if (level < 0) continue;
-            if (cut_k) here += __ldcg(slices[s].count + level);
-            const Whole units = ((Whole)__ldcg(slices[s].high + level) << law_low_bits) + __ldcg(slices[s].low + level);
-            mass_here += (double)units * 0x1p-36 * worth[s];
+        for (int first = 0; first < a.slices; first += slices_at_once) {
+            unsigned count[slices_at_once], high[slices_at_once], low[slices_at_once];
+#pragma unroll
+            for (int j = 0; j < slices_at_once; j++) {
+                const int s = first + j, level = s < a.slices ? thread - levels.of(largest_of[s]) : -1;
+                count[j] = level >= 0 && cut_k ? __ldcg(slices[s].count + level) : 0;
+                high[j] = level >= 0 ? __ldcg(slices[s].high + level) : 0;
+                low[j] = level >= 0 ? __ldcg(slices[s].low + level) : 0;
+            }
+#pragma unroll
+            for (int j = 0; j < slices_at_once; j++) {
+                const Whole units = ((Whole)high[j] << law_low_bits) + low[j];
+                here += count[j];
+                if (units) mass_here += (double)units * 0x1p-36 * worth[first + j];
+            }
         }
     here = running_sum(here, parts), mass_here = running_sum(mass_here, parts);
     if (thread < law_levels) count_to[thread] = here, mass_to[thread] = mass_here;

@@ -42,31 +42,34 @@ static __global__ void __launch_bounds__(verify_threads) verify_kernel(Verify a)
     if (thread == 0) a.sums[slice] = rest, a.sums[slices + slice] = all;
     if (!last_to_arrive(a.counter, slices)) return;
 
-    __shared__ double slice_sums[2 * most_slices];
-    if (thread < 2 * slices) slice_sums[thread] = __ldcg(a.sums + thread);
-    __syncthreads();
-    auto total_from = [&](int first) {
-        double total = 0;
-#pragma unroll 1
-        for (int s = 0; s < slices; s++) total += slice_sums[first + s];
-        return total;
+    __shared__ double down_to[most_slices];
+    __shared__ int reached, last;  // the slice that reaches the goal; the last one that holds anything
+    double total = 0;
+    auto sum_from = [&](const double* sums) {
+        const double own = thread < slices ? __ldcg(sums + thread) : 0;
+        const double sum = running_sum(own, parts);
+        if (thread < slices) down_to[thread] = sum;
+        __syncthreads();
+        total = down_to[slices - 1];
+        return own;
     };
-    double total = total_from(0);
+    if (thread == 0) reached = slices, last = 0;
+    double own = sum_from(a.sums);
     const bool fall_back = !(total > 0);
-    const int first = fall_back ? slices : 0;
-    if (fall_back) total = total_from(first);
+    if (fall_back) own = sum_from(a.sums + slices);
     auto chosen = [&](int i) { return fall_back ? p(i) : residual(i); };
     const double goal = a.u[K] * total;
-    double before = 0;
-    int s = 0, last = 0;  // the slice that reaches the goal; the last one that holds anything
-#pragma unroll 1
-    for (int i = 0; i < slices; i++)
-        if (slice_sums[first + i] > 0) last = i;
-    while (s < last && before + slice_sums[first + s] < goal) before += slice_sums[first + s++];
+    if (thread < slices && own > 0) {
+        atomicMax(&last, thread);
+        if (down_to[thread] >= goal) atomicMin(&reached, thread);
+    }
+    __syncthreads();
+    const int s = reached < slices ? reached : last;
+    const double before = s > 0 ? down_to[s - 1] : 0;
     const int count = bounds(s + 1) - bounds(s);  // a thread's part of it: neighbours
     const int from = bounds(s) + (int)((int64_t)count * thread / verify_threads);
     const int to = bounds(s) + (int)((int64_t)count * (thread + 1) / verify_threads);
-    double own = 0;
+    own = 0;
     for (int i = from; i < to; i++) own += chosen(i);
     double sum = before + (running_sum(own, parts) - own);
     int positive = -1;
