@@ -6,8 +6,8 @@
 All figures come from the same interleaved rounds. Several copies of each matrix take turns, so that no pass finds its
 weights in a cache, and the read bandwidth is that of a plain sum over these very copies: on a virtual machine it
 differs from one piece of memory to the next. On a GPU, the device if there is one, a round is a graph that goes through
-all copies, and the bandwidth that of copying each onto another, both ways counted. Peers (torch, bitsandbytes) stand
-beside the formats they serve; one that is absent is named.
+all copies, and the bandwidth that of a copy of gigabytes, both ways counted. Peers (torch, bitsandbytes) stand beside
+the formats they serve; one that is absent is named.
 """
 
 import sys
@@ -17,7 +17,7 @@ sys.path.pop(0)  # this folder: from it, this file would be taken for the packag
 import argparse  # noqa: E402
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
@@ -32,7 +32,10 @@ from torch import Tensor
 
 from acctax import environment, memory, ops, quant
 from acctax.errors import ConfigError
+from acctax.measure.bandwidth import read_bandwidth
 from acctax.quant.runnable import runnable
+from acctax.replayed import Recorder
+from acctax.replayed import seconds as between
 
 FORMATS = ("bf16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4", "nvfp4_a8")
 WIDTHS = (1, 2, 5, 8, 16)
@@ -179,10 +182,8 @@ def clock(contenders: dict[str, Contender], weight: Tensor, rounds: int) -> dict
     with torch.inference_mode():
         watches = {}
         for name, contender in list(contenders.items()):
-            turns = cycle(contender.copies)  # of all widths: no two jobs in a row read the same copy
             try:
-                watches |= {(name, M): watch_gpu(contender.copies, inputs.get(M)) if weight.is_cuda
-                            else watch_cpu(turns, inputs.get(M)) for M in (0, *WIDTHS)}  # fmt: skip
+                watches |= watch_gpu(name, contender, inputs) if weight.is_cuda else watch_cpu(name, contender, inputs)
             except RuntimeError as error:
                 if name not in PEERS:
                     raise
@@ -191,49 +192,46 @@ def clock(contenders: dict[str, Contender], weight: Tensor, rounds: int) -> dict
         for r in range(rounds):
             for job in list(watches) if r % 2 == 0 else reversed(watches):
                 seconds[job].append(watches[job]())
+            if weight.is_cuda:
+                bandwidth = read_bandwidth(weight.device)
+                for name, contender in contenders.items():
+                    seconds[name, 0].append(contender.copies[0][1].nbytes / bandwidth)
     return seconds
 
 
-def watch_cpu(turns: Iterator[tuple[Linear, Tensor]], x: Tensor | None) -> Callable[[], float]:
-    """Seconds that the next copy takes, to read it where there is no x."""
+Watches = dict[tuple[str, int], Callable[[], float]]
 
-    def measure() -> float:
+
+def watch_cpu(name: str, contender: Contender, inputs: dict[int, Tensor]) -> Watches:
+    """(name, M) → seconds that the next copy takes; M = 0: to read it."""
+    turns = cycle(contender.copies)  # of all widths: no two jobs in a row read the same copy
+
+    def measure(x: Tensor | None) -> float:
         linear, codes = next(turns)
         start = perf_counter()
         ops.read_checksum(codes) if x is None else linear(x)
         return perf_counter() - start
 
-    return measure
+    return {(name, M): partial(measure, inputs.get(M)) for M in (0, *WIDTHS)}
 
 
-def watch_gpu(copies: list[tuple[Linear, Tensor]], x: Tensor | None) -> Callable[[], float]:
-    """Seconds that one of the copies takes, from a graph of all; where there is no x, half of what copying it takes.
+def watch_gpu(name: str, contender: Contender, inputs: dict[int, Tensor]) -> Watches:
+    """(name, M) → seconds that one of the copies takes, from a graph of all."""
+    recorder = Recorder(inputs[1].device)
 
-    It is copied onto the one that was read before it: what was written last is read last, when no cache has it anymore.
-    """
+    def watch(x: Tensor) -> Callable[[], float]:
+        replay = recorder.record(lambda: [linear(x) for linear, _ in contender.copies])
 
-    def once() -> None:
-        for i, (linear, codes) in enumerate(copies):
-            copies[i - 1][1].copy_(codes) if x is None else linear(x)
+        def measure() -> float:
+            start = recorder.mark()
+            replay()
+            end = recorder.mark()
+            recorder.wait()
+            return between(start, end) / len(contender.copies)
 
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        once()  # what is set up at a first call
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        once()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        return measure
 
-    def measure() -> float:
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1e3 / len(copies) / (2 if x is None else 1)
-
-    return measure
+    return {(name, M): watch(x) for M, x in inputs.items()}
 
 
 def figures(contenders: dict[str, Contender], seconds: dict[tuple[str, int], list[float]]) -> list[dict]:

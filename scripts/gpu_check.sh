@@ -40,7 +40,7 @@ deadline=$((465 * slower))
 # Seconds kept for each step, less than 465 in all, the 5 in which it may be killed among them: no step before it can
 # take them. It may use all that is left but those of the steps after it.
 declare -A kept=([wheels]=20 [build]=50 [ops]=40 [equality]=60 [random_llama]=110 [kernels]=25 [kernels_least]=25
-                 [verification]=20 [memcheck]=45 [racecheck]=40)
+                 [verification]=20 [memcheck]=60 [racecheck]=45)
 export PYTHONPATH=$PWD:$PWD/src:$site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 
 # record NAME CODE SECONDS COMMAND…: and all that is known so far goes to OUT, for the next step may be the last

@@ -43,8 +43,10 @@ def obstacle(watch: list[str]) -> str | None:
     try:
         said = probe.communicate(timeout=PROBE_SECONDS)[0]
     except subprocess.TimeoutExpired:
-        os.killpg(probe.pid, signal.SIGKILL)  # the program too
         return f"a trivial program did not end in {PROBE_SECONDS} s"
+    finally:
+        if probe.poll() is None:
+            os.killpg(probe.pid, signal.SIGKILL)  # the program too
     print(said, flush=True)
     if probe.returncode == 0 and findings(said) == 0:
         return None
@@ -56,6 +58,7 @@ def obstacle(watch: list[str]) -> str | None:
 
 def main() -> None:
     tool = sys.argv[1]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a time limit ends the probe too
     sanitizer = find()
     if sanitizer is None:
         print("not available here: no compute-sanitizer on the PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin")

@@ -2,7 +2,7 @@ import os
 import sqlite3
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,3 +154,18 @@ def fake_work(monkeypatch: pytest.MonkeyPatch) -> FakeWork:
         if package in sys.modules:
             monkeypatch.setattr(sys.modules[package], attribute, module, raising=False)
     return fake
+
+
+@pytest.fixture
+def cuda_source() -> Iterator[None]:
+    """The GPU's own kernels run every op, as the CPU runs their source."""
+    from acctax.ops.toolchain import BuildError, compiler
+    from tests.ops.cuda.kernels import in_charge
+
+    try:
+        compiler()
+    except BuildError as error:
+        pytest.skip(str(error))
+    with in_charge() as shim:
+        shim.seed(1)
+        yield

@@ -13,7 +13,7 @@ __device__ inline unsigned long long rank(float value, int index) {
     return (unsigned long long)ordered << 32 | (0xffffffff - (uint32_t)index);
 }
 
-// drafts [M - 1] or null; out [M + 1]: how many drafts are the best tokens, these, the best token after them, then -1.
+// out [M + 1] or null: how many of the drafts [M - 1] are the best tokens, these, the best token after them, then -1.
 static __global__ void __launch_bounds__(argmax_threads)
 argmax_kernel(ArgMax a, const int64_t* drafts, int64_t* out, unsigned* counter) {
     __shared__ unsigned long long parts[argmax_threads / 32];
@@ -37,7 +37,7 @@ argmax_kernel(ArgMax a, const int64_t* drafts, int64_t* out, unsigned* counter) 
         for (int distance = 16; distance; distance /= 2) take(__shfl_xor_sync(whole_warp, best, distance));
         if (thread == 0) a.found[m] = 0xffffffff - (uint32_t)best;
     }
-    if (!drafts || !last_to_arrive(counter, a.M)) return;
+    if (!out || !last_to_arrive(counter, a.M)) return;
     __shared__ int rejected;
     if (thread == 0) rejected = a.M - 1;
     __syncthreads();

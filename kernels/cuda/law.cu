@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(law_threads) law_kernel(Law a) {
         if (!cut_k && !cut_p) continue;
         const int level = of_slice.of(logit);
         if (level == law_levels) continue;
-        const Whole units = w > 0 ? (Whole)(w * 0x1p36f) : 0;
+        const Whole units = w > 0 ? min((Whole)(w * 0x1p36f), ((Whole)1 << 36) - 1) : 0;  // 2^14 halves of it fit a word
         if (cut_k) atomicAdd(count + level, 1u);
         atomicAdd(high + level, (unsigned)(units >> law_low_bits));
         atomicAdd(low + level, (unsigned)units & ((1u << law_low_bits) - 1));

@@ -18,7 +18,7 @@ __device__ inline float weight(float logit, float largest, float temperature) {
 }
 
 __device__ inline float probability(float logit, const Shape& shape, float temperature) {
-    return logit >= shape.least ? weight(logit, shape.largest, temperature) * shape.scale : 0;
+    return logit < shape.least ? 0 : weight(logit, shape.largest, temperature) * shape.scale;  // NaN stays
 }
 
 }  // namespace acctax

@@ -153,6 +153,20 @@ def test_passes_that_are_clocked_leave_no_trace():
         generation.pass_seconds(1)
 
 
+@pytest.mark.parametrize("rule", [Greedy(), SAMPLE], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("source", ["none", "ngram", "bf16", "given"])
+def test_the_kernels_of_a_gpu_write_the_hosts_text(cuda_source, source, rule):
+    given = source == "given"
+
+    def make():
+        return SyntheticSource(drawn([0.7, 0.5]), self_source("bf16"), TARGET.vocab) if given else SOURCES[source]()
+
+    widths = [2, 0, 1, 2]
+    rule = Forced(rule) if given else rule
+    made = both(decoder(), make, rule, lambda i: widths[i % 4], length=9, prompt=[7, 8, 9, 7])
+    assert_equal(made)
+
+
 def test_a_law_without_a_token_ends_the_text(monkeypatch):
     """As the kernels report what is drawn from logits that are NaN."""
     generation = StaticGeneration(decoder(), NoSource(), SAMPLE, (), MOST)

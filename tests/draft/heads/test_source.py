@@ -78,28 +78,42 @@ def test_greedy_output_is_plain_decodings_output(target, source_of, plain, name)
             assert cycles[0].drafted == K
 
 
+def assert_static_cycle_writes_the_same(target, makers, length):
+    """Of a text by each maker of a source: how → (make, rule, K of a cycle by its number, prompt)."""
+    for how, (make, its_rule, K, prompt) in makers.items():
+        made = []
+        for cycle_class, most in ((Generation, ()), (StaticGeneration, ((), 6))):
+            generation = cycle_class(target, make(), its_rule, *most)
+            generation.begin(prompt, 3, length)
+            cycles = []
+            while not generation.finished:
+                cycles.append(generation.cycle(K(len(cycles))))
+            made.append((generation.text, [(cycle.drafted, cycle.accepted, cycle.committed) for cycle in cycles]))
+        assert made[0] == made[1], how
+
+
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_the_static_cycle_writes_the_same_text(target, source_of, name, temperature):
     """As a GPU replays it: token for token and cycle for cycle, after an n-gram's drafts and after none."""
     rule = Sampled(Decoding("sample", temperature, 0, 1.0)) if temperature else Greedy()
-    makers = {
-        "alone": lambda: source_of(name),
-        "after an n-gram": lambda: FallbackSource(NgramSource(1, 2, "latest"), source_of(name)),
-        "imitated": lambda: SyntheticSource(drawn([0.8] * 6), source_of(name), VOCAB),
-    }
-    widths = (4, lambda i: (3, 0, 1, 6)[i % 4], 3)
-    for (how, make), K, prompt in zip(makers.items(), widths, (PROMPT, PROMPT, PROMPT[:1])):
-        its_rule = Forced(rule) if how == "imitated" else rule
-        made = []
-        for cycle_class, most in ((Generation, ()), (StaticGeneration, ((), 6))):
-            generation = cycle_class(target[0], make(), its_rule, *most)
-            generation.begin(prompt, 3, 40)
-            cycles = []
-            while not generation.finished:
-                cycles.append(generation.cycle(K if isinstance(K, int) else K(len(cycles))))
-            made.append((generation.text, [(cycle.drafted, cycle.accepted, cycle.committed) for cycle in cycles]))
-        assert made[0] == made[1], how
+    assert_static_cycle_writes_the_same(target[0], {
+        "alone": (lambda: source_of(name), rule, lambda i: 4, PROMPT),
+        "after an n-gram": (lambda: FallbackSource(NgramSource(1, 2, "latest"), source_of(name)), rule,
+                            lambda i: (3, 0, 1, 6)[i % 4], PROMPT),
+        "imitated": (lambda: SyntheticSource(drawn([0.8] * 6), source_of(name), VOCAB), Forced(rule), lambda i: 3,
+                     PROMPT[:1]),
+    }, length=40)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["eagle3", "mimo"])
+def test_the_kernels_of_a_gpu_write_the_hosts_text(cuda_source, target, source_of, name):
+    again = Decoder.load(open_checkpoint(HubTarget("hf", str(target[1]))), AS_LOADED, 64)  # laid out for them
+    rule = Sampled(Decoding("sample", 0.8, 20, 0.9))
+    assert_static_cycle_writes_the_same(again, {
+        "greedy": (lambda: source_of(name), Greedy(), lambda i: (2, 0, 1)[i % 3], PROMPT[:5]),
+        "sampled": (lambda: source_of(name), rule, lambda i: 2, PROMPT[:5]),
+    }, length=7)  # fmt: skip
 
 
 class Oracle(HeadSource):

@@ -1,8 +1,12 @@
 """The CUDA kernels for tests: on a GPU, or their own source on a CPU, as torch.ops.acctax_shim, behind shim.h."""
 
 import ctypes
+import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -10,6 +14,8 @@ from torch import Tensor
 from acctax.ops.schema import SCHEMAS
 from acctax.ops.toolchain import TORCH, TORCH_API, TORCH_LIBRARIES, cached, compiler, run, users_flags
 from acctax.paths import kernels_dir
+from acctax.quant import runnable
+from acctax.quant.panels import lay_out
 
 SHIM = Path(__file__).parent / "shim.h"
 OPS = ("tiled_linear", "rms_norm", "attend", "attend_at", "argmax", "law", "verify")
@@ -60,6 +66,19 @@ class Shim:
 
     def __getattr__(self, name: str):
         return getattr(torch.ops.acctax_shim, name)
+
+
+@contextmanager
+def in_charge() -> Iterator[Shim]:
+    """The kernels' own source runs the ops that decoders on the CPU call, whose weights are laid out for it."""
+    shim = Shim()
+    covers = torch.library.Library("acctax", "IMPL")
+    with warnings.catch_warnings(), patch.object(runnable, "tile", lay_out):
+        warnings.simplefilter("ignore")  # torch warns that a kernel is overridden
+        for name in OPS:
+            covers.impl(name, getattr(shim, name).default, "CPU", allow_override=True)
+        yield shim
+    del covers  # its registrations go with it
 
 
 class OnDevice:

@@ -2,7 +2,8 @@
 //
 // Blocks run one after the other, their threads as fibers that change only where they wait: at __syncthreads and at what a
 // warp does together. The next to run is drawn at random (shim_seed), blocks as well, so that what depends on an order
-// comes out wrong. Where nobody can go on, the launch says who waits for what.
+// comes out wrong. By an odd seed they keep pace; by an even one a warp may run far ahead of the others, which is what
+// shows that a barrier is missing. Where nobody can go on, the launch says who waits for what.
 #pragma once
 
 #include <ucontext.h>
@@ -49,7 +50,8 @@ namespace shim {
 constexpr int no_progress = 702;  // CUDA's code for a launch that took too long
 constexpr size_t stack_bytes = 1 << 16;
 
-inline uint64_t seed = 0;  // 0: threads and blocks in their own order
+inline uint64_t seed = 0;    // 0: threads and blocks in their own order
+inline unsigned steady = 1;  // so many changes, in the mean, for one that goes to another than who was made ready last
 inline std::string error;
 
 inline unsigned random(unsigned n) {
@@ -140,6 +142,11 @@ inline void thread_main() {
     change(block.fibers[block.running].context, block.scheduler, true);
 }
 
+inline size_t next_ready() {
+    const size_t count = block.ready.size();
+    return seed && random(steady) == 0 ? random(count) : count - 1;
+}
+
 inline int run_block(int threads) {
     if ((int)block.fibers.size() != threads) block.fibers = std::vector<Fiber>(threads);
     block.taken.assign((threads + 31) / 32 * 32, 0);
@@ -155,7 +162,7 @@ inline int run_block(int threads) {
         block.ready.push_back(i);
     }
     while (!block.ready.empty()) {
-        std::swap(block.ready.back(), block.ready[seed ? random(block.ready.size()) : block.ready.size() - 1]);
+        std::swap(block.ready.back(), block.ready[next_ready()]);
         const int next = block.ready.back();
         block.ready.pop_back();
         place(next);
@@ -269,5 +276,7 @@ int launch(void (*kernel)(P...), dim3 grid, int threads, void*, typename Itself<
 
 }  // namespace acctax
 
-extern "C" inline __attribute__((used)) void shim_seed(uint64_t seed) { shim::seed = seed; }
+extern "C" inline __attribute__((used)) void shim_seed(uint64_t seed) {
+    shim::seed = seed, shim::steady = seed % 2 ? 1 : 64;
+}
 extern "C" inline __attribute__((used)) const char* shim_error() { return shim::error.c_str(); }

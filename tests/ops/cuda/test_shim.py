@@ -65,6 +65,43 @@ def test_a_missing_barrier_gives_wrong_results(tmp_path):
     assert wrong_seeds(compiled(tmp_path / "planted", sources, "rows.cu"))
 
 
+TWICE = """
+#include <cstdint>
+#include "device.cuh"
+using namespace acctax;
+__global__ void kernel(int* out) {
+    __shared__ int parts[8];
+    const int thread = threadIdx.x;
+    out[thread] = FUNCTION(thread, parts);
+    out[256 + thread] = FUNCTION(2 * thread, parts);
+}
+extern "C" int run(int* out) { return launch(kernel, dim3(1), 256, nullptr, out); }
+"""
+
+
+@pytest.mark.parametrize("barrier", [0, 1])
+@pytest.mark.parametrize("function", ["block_sum", "running_sum"])
+def test_a_missing_barrier_is_seen_wherever_it_stood(tmp_path, function, barrier):
+    """The first keeps what the last call left from being overwritten, the second from being read too early."""
+    sources = {name: (FOLDER / name).read_text() for name in ("device.cuh", "kernels.h")}
+    sources["twice.cu"] = TWICE.replace("FUNCTION", function)
+    once = torch.arange(256).cumsum(0) if function == "running_sum" else torch.full((256,), 255 * 128)
+    expected = [*once.tolist(), *(2 * once).tolist()]
+
+    def wrong(folder: Path) -> bool:
+        library, out = compiled(folder, sources, "twice.cu"), (ctypes.c_int * 512)()
+        outcomes = []
+        for seed in range(1, 9):
+            library.shim_seed(ctypes.c_uint64(seed))
+            assert library.run(out) == 0
+            outcomes.append(list(out) != expected)
+        return any(outcomes)
+
+    assert not wrong(tmp_path / "whole")
+    sources["device.cuh"] = without(sources["device.cuh"], f"inline T {function}", barrier)
+    assert wrong(tmp_path / "planted")
+
+
 WARP = """
 #include <cstdint>
 #include "device.cuh"

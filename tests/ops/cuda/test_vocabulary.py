@@ -154,8 +154,8 @@ def test_edges_of_acceptance(kernels):
     def verify(q, draft, *u):
         return kernels.verify(logits, q, torch.tensor([draft]), torch.tensor(u, dtype=torch.float64), 1.0).tolist()
 
-    assert verify(p, 0, 1.0, 0.5)[0] == 0  # p = q to the last bit and u = 1: nothing is left, p itself serves
-    assert verify(p, 0, 1.0, 0.5)[1] in (0, 1)
+    assert verify(p, 0, 1.0, 0.4) == [0, 0, -1]  # p = q to the last bit and u = 1: nothing is left, p itself serves
+    assert verify(p, 0, 1.0, 0.6) == [0, 1, -1]
     assert verify(p, 0, 0.999, 1.0) == [1, 0, 2]
     assert verify(torch.tensor([[0.5, 0.0, 0.5]]), 2, 1e-300, 1e-300) == [0, 1, -1]  # p(x) = 0 is never kept
     assert verify(torch.tensor([[1.0, 0.0, 0.0]]), 1, 1e-300, 1.0)[0] == 0  # nor is what was never proposed
@@ -171,6 +171,39 @@ def test_logits_that_are_not_finite_give_no_token(kernels, random, top_k, top_p)
         assert out.tolist() == [0, -1]
 
 
+def test_nothing_left_of_a_whole_vocabulary(kernels, random):
+    """Over several slices of a row, p itself serves where p = q."""
+    logits = random(2, 20_000)
+    p, draft = kernels.law(logits[:1], 1.0), torch.tensor([int(logits[0].argmin())])
+    for u in (0.01, 0.4, 0.99):
+        out = kernels.verify(logits, p, draft, torch.tensor([1.0, u], dtype=torch.float64), 1.0)
+        assert out.tolist() == [0, reference.pick(p[0], u), -1]
+
+
+@pytest.mark.parametrize("equal", [4096, 4097])
+def test_as_many_equal_logits_as_a_block_holds_and_one_more(kernels, random, equal):
+    logits = random(1, 6000).clamp(-2, 2)
+    logits[0, -equal:] = 9.0
+    for rule in ((0, 0.3), (7, 1.0), (7, 0.5)):
+        assert torch.equal(kernels.law(logits, 1.0, *rule) > 0, logits == 9)
+
+
+def test_a_whole_vocabulary_of_equal_logits(kernels_once):
+    """As many of the largest as a slice may have."""
+    law = kernels_once.law(torch.zeros(1, 2**20), 1.0, 0, 0.5)
+    assert torch.equal(law, torch.full((1, 2**20), 2.0**-20))
+    with pytest.raises(RuntimeError, match="at most 2\\^20"):
+        kernels_once.law(torch.zeros(1, 2**20 + 1), 1.0)
+
+
+def test_logits_that_are_not_a_number_make_a_row_that_is_none(kernels, random):
+    logits = random(2, 5000)
+    logits[1, 4000] = torch.nan
+    for rule in ((0, 1.0), (20, 0.9)):
+        law = kernels.law(logits, 1.0, *rule)
+        assert law[0].sum() > 0.99 and law[1].isnan().all()
+
+
 def test_greedy(kernels, random):
     logits = random(6, 5000)
     best = logits.argmax(-1)
@@ -182,3 +215,4 @@ def test_greedy(kernels, random):
         out = kernels.verify(logits, None, drafts, nothing, 0.0)
         assert out.tolist() == [n, *best[: n + 1].tolist(), *[-1] * (5 - n)]
         assert out.tolist() == verification.verify(logits, None, drafts, nothing, 0.0).tolist()
+    assert kernels.verify(logits[:1], None, drafts[:0], nothing, 0.0).tolist() == [0, int(best[0])]
