@@ -4,7 +4,6 @@ Exit codes: 0, 1 when a cell failed, 2 for a choice that cannot run, 130 after C
 """
 
 import os
-import signal
 import sys
 
 import hydra
@@ -12,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from acctax import config, sweep
+from acctax import config, interrupt, sweep
 from acctax.complaints import translate
 from acctax.errors import ConfigError
 from acctax.paths import conf_dir
@@ -33,7 +32,7 @@ def main() -> None:
     sys.argv[1:] = arguments
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it would print
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
+    interrupt.catch()
     try:
         config.register_options()
         measure()

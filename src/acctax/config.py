@@ -6,6 +6,7 @@ A key that no dataclass knows is refused, so that a misspelt choice never passes
 
 import hashlib
 import json
+import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -157,9 +158,13 @@ class Decoding:
     top_p: float  # 1 is off
 
     def __post_init__(self) -> None:
-        require(self.temperature >= 0, "decoding.temperature", self.temperature, "must be 0 (greedy) or above")
+        require(0 <= self.temperature < math.inf, "decoding.temperature", self.temperature,
+                "must be 0 (greedy) or above, and finite")
         require(self.top_k >= 0, "decoding.top_k", self.top_k, "must be 0 (off) or above")
         require(0 < self.top_p <= 1, "decoding.top_p", self.top_p, "must lie in (0, 1]")
+        greedy = "must be {} at temperature 0, which takes the most likely token"
+        require(self.temperature > 0 or self.top_k == 0, "decoding.top_k", self.top_k, greedy.format(0))
+        require(self.temperature > 0 or self.top_p == 1, "decoding.top_p", self.top_p, greedy.format(1))
 
     @property
     def label(self) -> str:

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
+from acctax import interrupt
+
 REDRAW_SECONDS = 0.2  # on a terminal
 PLAIN_SECONDS = 15.0  # between two lines where there is none
 
@@ -114,6 +116,8 @@ class Phase:
         self._progress, self._started = progress, time.monotonic()
 
     def advance(self, steps: int = 1) -> None:
+        """Raises KeyboardInterrupt where one came and was lost."""
+        interrupt.check()
         self.advanced += steps
         self._progress._show(self)
 

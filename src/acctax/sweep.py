@@ -36,8 +36,8 @@ def check(composed: Iterable[tuple[DictConfig, Sequence[str]]]) -> list[Cell]:
     for i, cell in enumerate(cells):
         if any(cell.choices() == earlier.choices() for earlier in cells[:i]):
             named = " ".join(f"{name}={value}" for name, value in cell.choices().items())
-            allowed = "must be one cell: a sweep is over what these choices name, anything else takes its own"
-            raise ConfigError("command line", named, allowed)
+            allowed = "is asked for twice: a sweep is over these choices, any other takes its own"
+            raise ConfigError("cell", named, allowed)
     for cell in cells:
         preflight(cell)
     return cells
@@ -80,7 +80,8 @@ def run(cells: Sequence[Cell], launch: Callable[[int], Record], folder: Path, co
         status = "FAILED" if sweep.failures else "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
-        raise KeyboardInterrupt(f"interrupted, {len(sweep.records)} of {len(cells)} cells are measured") from None
+        done = f"interrupted, {len(sweep.records)} of {len(cells)} cells are measured"
+        raise KeyboardInterrupt(done + ", the same command goes on from there" * log.takes_over) from None
     finally:
         log.end(status)
     if sweep.failures:

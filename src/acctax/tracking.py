@@ -159,13 +159,18 @@ class Sweep:
         here = self._store.uri.startswith(SQLITE)
         return self._store.search(f"tags.host = '{socket.gethostname()}'", status="RUNNING") if here else []
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether finished cells are, instead of being measured again: those of a commit that says what code ran."""
+        commit = self._environment["commit"]
+        return self._reuse and commit != "unknown" and not commit.endswith("-dirty")
+
     def find_finished(self, cell: Cell, runs_on: Mapping[str, str]) -> tuple[str, Record] | None:
         """The run and record of the same cell, validly measured on the same hardware by the same clean commit.
 
         runs_on: what else must be the same in the record's environment (kernels, threads).
         """
-        commit = self._environment["commit"]
-        if not self._reuse or commit == "unknown" or commit.endswith("-dirty"):
+        if not self.takes_over:
             return None
         for run in self._store.search(f"tags.kind = 'cell' and tags.cell_id = '{cell.cell_id}'", status="FINISHED"):
             if run.data.tags.get("verdict") == "INVALID":

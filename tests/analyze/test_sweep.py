@@ -161,6 +161,18 @@ def test_advice_for_speculation_that_never_pays():
     assert "decode plainly" not in advise(only(rows(candidate=replace(QKV, **slow))))  # the reference drafts well
 
 
+def test_plain_decoding_is_advised_by_what_speculation_reaches():
+    slow = dict(alpha=0.3, draft=13e-3)
+    scheme = only(rows(Ks=[0, 2, 4], candidate=replace(QKV, **slow), reference=replace(REFERENCE, **slow), **EXACT))
+    assert scheme.headline.K == 0 and "at K=2 speculation reaches 0." in advise(scheme)
+
+
+def test_an_invalid_clock_is_measured_again_anything_else_mended():
+    row = rows(Ks=[3])[0]
+    for reason, said in (("the clock was disturbed: W_AR …", "measure it again on a quieter"), ("no …", "mend")):
+        assert advise(only([replace(row, verdict="INVALID", reason=reason)])).startswith(said)
+
+
 def test_the_fastest_candidate_is_a_valid_one_and_drift_chooses_none():
     slow, quick = (analyze(simulate(candidate=replace(QKV, T1=T1), drift=drift), RULES)
                    for T1, drift in ((11e-3, 0), (10e-3, 0.3)))  # fmt: skip

@@ -11,8 +11,9 @@ from acctax.analyze.rows import analyze
 from acctax.decode.cycle import Cycle
 from acctax.decode.static import StaticGeneration
 from acctax.errors import ConfigError
+from acctax.measure import clock as clocking
 from acctax.measure.arms import Arm
-from acctax.measure.clock import _interleave, _typical
+from acctax.measure.clock import _typical
 from acctax.measure.decoding import decode_all
 from acctax.measure.job import DEFAULT_THREADS, measure, preflight
 from acctax.measure.workload import Prompt
@@ -115,10 +116,28 @@ def test_threads_are_each_cells_own(job):
     assert job("K=1").environment["threads"] == str(DEFAULT_THREADS)
 
 
-def test_steps_are_interleaved():
-    done = []
-    _interleave([lambda name=name: done.append(name) for name in "AB"], 3)
-    assert "".join(done) == "ABBAAB"
+def test_no_arm_follows_itself_more_often_than_the_other(monkeypatch):
+    """The one that does would find its own weights in the caches, and be the faster one by that alone."""
+    order = []
+
+    class Turns:
+        def __init__(self, arm, K):
+            self.arm, self.rounds = arm, []
+
+        def begin(self, prompt, seed):
+            order.append(" ")
+
+        def turn(self):
+            order.append(self.arm.name)
+
+        def finish(self):
+            pass
+
+    monkeypatch.setattr(clocking, "ArmClock", Turns)
+    arms = [SimpleNamespace(name=name, target=SimpleNamespace(device=torch.device("cpu"))) for name in "AB"]
+    monkeypatch.setattr(clocking, "read_bandwidth", lambda device: 1e9)
+    clocking.clock(arms, [[1]], 2, range(3), 3, 0, Progress.silent())
+    assert "".join(order).split() == ["ABABAB", "BABABA", "ABABAB"]
 
 
 def test_arms_take_turns(monkeypatch):
@@ -153,6 +172,7 @@ def test_what_does_not_fit_is_found_before_anything_runs(compose):
         (["measure.max_new_tokens=500"], "must fit the target's context"),
         (['target_quant.rules=[{pattern: "*.q_proj", format: int4, group: 48}]'], "48"),
         (["draft_source.recipe=nothing"], "recipe=nothing: must be one of"),
+        (["decoding.top_k=100000"], "top_k=100000: must be at most [0-9]+, the target's vocabulary"),
     ):
         with pytest.raises(ConfigError, match=message):
             preflight(compose(*SMALL, *overrides))

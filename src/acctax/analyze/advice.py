@@ -9,6 +9,7 @@ from acctax.analyze.best_k import predicted_K
 from acctax.analyze.noise_floor import is_restless
 from acctax.analyze.rows import Row
 from acctax.analyze.sweep import Scheme
+from acctax.analyze.validity import DISTURBED
 from acctax.analyze.verdicts import LOSSES, Name
 
 _K = re.compile(r"(?<=\sK=)[\d,]+")
@@ -27,7 +28,8 @@ def advise(scheme: Scheme) -> str:
     """For the scheme's headline cell; nothing for a reference."""
     row = scheme.headline
     if row.verdict == Name.INVALID:
-        return "mend the measurement; an invalid cell takes part in no ranking"
+        mend = "measure it again on a quieter machine" if row.reason.startswith(DISTURBED) else "mend the measurement"
+        return f"{mend}; an invalid cell takes part in no ranking"
     if row.verdict == Name.UNDECIDED:
         loses = row.estimate("speed/speedup").high < 1
         return "; ".join([row.remedy, *(_retune(scheme, row) if loses else ())])
@@ -82,7 +84,11 @@ def _retune(scheme: Scheme, row: Row) -> list[str]:
 
 def _decode_plainly(scheme: Scheme, row: Row) -> str:
     """Unless a K that was not measured is predicted to gain on it."""
-    reached = f"at K={row.K} speculation reaches {row.estimate('speed/speedup'):.2f} of plain decoding's speed"
+    drafting = [other for other in scheme.valid if other.K]
+    if not drafting:
+        return "sweep K: at K=0 nothing is drafted"
+    shown = row if row.K else max(drafting, key=lambda other: other["speed/speedup"])
+    reached = f"at K={shown.K} speculation reaches {shown.estimate('speed/speedup'):.2f} of plain decoding's speed"
     predicted = predicted_K(scheme.valid)
     if not predicted.refined or scheme.at(predicted.refined):
         return f"decode plainly, K=0: {reached}"

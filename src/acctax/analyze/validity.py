@@ -13,7 +13,9 @@ CHANCE = 0.02  # first drafts accepted less often than this come from a drafter 
 ANCHOR = 0.10  # a drafter that the reference itself accepts less often cannot measure a quantization
 AGREEMENT = 2.0  # end-to-end tok/s against τ/C: other minutes, so a shared machine's drift is in it
 PAIRED = 1.25  # the same, candidate over reference: they took turns, so that drift cancels
+STEADY = 2.0  # a paired plain pass that may be anywhere within a wider range was clocked on a machine at work
 SIGNIFICANT = 0.05
+DISTURBED = "the clock was disturbed"
 EXACT = 1e-9  # identities of arithmetic
 
 
@@ -101,7 +103,10 @@ def _meaningless(record: Record, figures: Figures) -> Iterator[str]:
             ("end-to-end W_spec over the clocked one", c / r, PAIRED),
         ):
             if not 1 / tolerance <= ratio <= tolerance:
-                yield f"{name} is {ratio:.2f}, outside {1 / tolerance:.2f} to {tolerance:.2f}"
+                yield f"{DISTURBED}: {name} is {ratio:.2f}, outside {1 / tolerance:.2f} to {tolerance:.2f}"
+    pass_ = figures.estimate("speed/W_AR")
+    if pass_.high > STEADY * pass_.low:
+        yield f"{DISTURBED}: W_AR may be anything from {pass_.low:.2f} to {pass_.high:.2f}"
 
 
 def _broken_sum(figures: Figures, K: int) -> Iterator[str]:

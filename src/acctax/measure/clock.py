@@ -23,28 +23,29 @@ def clock(
     progress: Progress,
 ) -> tuple[list[list[Round]], list[float]]:
     """Rounds of each arm, and the read bandwidth in bytes/s of each round. rounds: their numbers, from 0."""
-    clocks = [_ArmClock(arm, K) for arm in arms]
+    clocks = [ArmClock(arm, K) for arm in arms]
     bandwidth: list[float] = []
     with progress.phase("clock", total=len(rounds)) as phase:
         for r in rounds:
             for arm_clock in clocks:
-                arm_clock.begin(prompts[r % len(prompts)], seed + r, cycles)
+                arm_clock.begin(prompts[r % len(prompts)], seed + r)
             with _undisturbed():
                 bandwidth.append(read_bandwidth(arms[0].target.device))
-                for arm_clock in clocks:
-                    arm_clock.warm_up()
-                _interleave([step for arm_clock in clocks for step in arm_clock.steps()], cycles)
+                take_turns(clocks if r % 2 == 0 else clocks[::-1], cycles)
             for arm_clock in clocks:
                 arm_clock.finish()
             phase.advance()
     return [arm_clock.rounds for arm_clock in clocks], bandwidth
 
 
-def _interleave(steps: list[Callable[[], None]], cycles: int) -> None:
-    """Every step `cycles` times: forwards, backwards, forwards, … (A B B A)."""
-    for c in range(cycles):
-        for step in steps if c % 2 == 0 else reversed(steps):
-            step()
+def take_turns(clocks: Sequence["ArmClock"], cycles: int) -> None:
+    """`cycles` turns of each arm, A B A B: each turn follows the other arm's, and finds in the caches what that left.
+
+    Were it A B B A, one arm's drafter would be found there more often than the other's, and be faster by that alone.
+    """
+    for _ in range(cycles):
+        for arm_clock in clocks:
+            arm_clock.turn()
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def _undisturbed() -> Iterator[None]:
         gc.enable()
 
 
-class _ArmClock:
+class ArmClock:
     """One arm's stop-watches: passes over M rows, plain steps, whole cycles."""
 
     def __init__(self, arm: Arm, K: int):
@@ -65,7 +66,7 @@ class _ArmClock:
         self.plain, self.speculative = arm.plain(), arm.speculative()
         self.rounds: list[Round] = []
 
-    def begin(self, prompt: list[int], seed: int, cycles: int) -> None:
+    def begin(self, prompt: list[int], seed: int) -> None:
         room = self.arm.target.capacity - len(prompt)
         self.plain.begin(prompt, seed, room)
         self.speculative.begin(prompt, seed, room)
@@ -73,29 +74,19 @@ class _ArmClock:
         self.ar_steps: list[float] = []
         self.cycles: list[Cycle] = []
 
-    def warm_up(self) -> None:
-        """One pass that does not count: the first after something else is slower, whichever arm's it is."""
-        self._pass(1)
-        self.passes.clear()
-
-    def steps(self) -> list[Callable[[], None]]:
-        passes = [lambda rows=rows: self._pass(rows) for rows in range(1, self.K + 2)]
-        return [*passes, self._ar_step, self._cycle]
+    def turn(self) -> None:
+        """Each step once, after a pass that does not count: the first after something else is slower."""
+        self.plain.pass_seconds(1)
+        for rows in range(1, self.K + 2):
+            self.passes[rows].append(self.plain.pass_seconds(rows))
+        self.ar_steps.append(self.plain.cycle(0).seconds)
+        self.cycles.append(self.speculative.cycle(self.K))
 
     def finish(self) -> None:
         T = {rows: median(seconds) for rows, seconds in self.passes.items()}
         D = _typical(self.cycles, lambda cycle: cycle.draft_seconds)
         C = _typical(self.cycles, lambda cycle: cycle.seconds)
         self.rounds.append(Round(T, D if self.K else 0.0, C, median(self.ar_steps)))
-
-    def _pass(self, rows: int) -> None:
-        self.passes[rows].append(self.plain.pass_seconds(rows))
-
-    def _ar_step(self) -> None:
-        self.ar_steps.append(self.plain.cycle(0).seconds)
-
-    def _cycle(self) -> None:
-        self.cycles.append(self.speculative.cycle(self.K))
 
 
 def _typical(cycles: list[Cycle], seconds: Callable[[Cycle], float]) -> float:

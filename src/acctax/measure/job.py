@@ -32,6 +32,9 @@ def preflight(cell: Cell) -> None:
     recipes.assign(cell.target_quant, checkpoint.config.linears())
     _check_kernels(cell)
     checkpoint.check_files()
+    if cell.decoding.top_k > checkpoint.config.vocab:
+        raise ConfigError("decoding.top_k", cell.decoding.top_k,
+                          f"must be at most {checkpoint.config.vocab}, the target's vocabulary; 0 keeps all of it")
     prompts = prompts_of(cell, checkpoint)
     capacity = capacity_of(cell, checkpoint, prompts)
     cell.draft_source.check(setting_of(cell, checkpoint, capacity))

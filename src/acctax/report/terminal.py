@@ -50,7 +50,7 @@ def render(findings: Findings, width: int = WIDE) -> RenderableType:
              tables.best_K(sweep), tables.next_actions(findings.actions))  # fmt: skip
     parts += [_table(table, width) for table in shown if table]
     if again := commands(sweep.having(Name.REJECT)):
-        parts.append(_lines("Measure them again", again))
+        parts.append(_lines("Measure the rejected ones again", again))
     if measured := notes(sweep):
         parts.append(_lines("How it was measured", measured))
     return Group(*(Padding(part, (0, 0, 1, 0)) for part in parts))

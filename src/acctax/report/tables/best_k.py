@@ -16,7 +16,7 @@ def best_K(sweep: Sweep) -> Table | None:
         return None
     return Table(
         "best-k", "The best K of both sides, reference → candidate",
-        ("scheme", "K* ref.", "K* cand.", "classic", "refined", "moved", "speed-up", "stale K loses", "tok/s"),
+        ("scheme", "K* ref.", "K* cand.", "classic", "refined", "moved", "speed-up", "stale K loses", "in tok/s"),
         rows,
         note="K* (every K that may be the best): argmax of tok/s over plain decoding in the same job. classic, "
              "refined: K* predicted from the deepest cell alone. stale K: the candidate at the reference's K*, "
