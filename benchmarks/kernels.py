@@ -53,7 +53,7 @@ class Contender:
 def copies_of(codes: Tensor, nbytes: int, linear: Callable[[Tensor], Linear]) -> Contender:
     """As many copies of the codes as a cache cannot hold, each with its product."""
     empty = torch.empty_like if codes.is_cuda else lambda codes: memory.empty(codes.shape, codes.dtype)
-    copies = [empty(codes).copy_(codes) for _ in range(max(2, 1 + CACHE_BYTES // codes.nbytes))]
+    copies = [empty(codes).copy_(codes) for _ in range(1 + CACHE_BYTES // codes.nbytes)]
     return Contender(nbytes, [(linear(copy), copy.view(torch.uint8).flatten()) for copy in copies])
 
 

@@ -8,9 +8,8 @@ constexpr int argmax_threads = 256;
 
 // Ordered as floats are: larger values first, NaN before everything, and of equals the first index.
 __device__ inline unsigned long long rank(float value, int index) {
-    const uint32_t bits = as_bits(value + 0.0f);  // -0 is 0
-    const uint32_t ordered = value != value ? 0xffffffff : bits >> 31 ? ~bits : bits | 0x80000000;
-    return (unsigned long long)ordered << 32 | (0xffffffff - (uint32_t)index);
+    const uint32_t key = value != value ? 0xffffffff : ordered(value);
+    return (unsigned long long)key << 32 | (0xffffffff - (uint32_t)index);
 }
 
 // out [M + 1] or null: how many of the drafts [M - 1] are the best tokens, these, the best token after them, then -1.

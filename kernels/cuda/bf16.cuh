@@ -24,6 +24,12 @@ __device__ inline uint32_t as_bits(float value) {
 #endif
 }
 
+// Bits that are ordered as the values are, -0 as 0.
+__device__ inline uint32_t ordered(float value) {
+    const uint32_t bits = as_bits(value + 0.0f);
+    return bits >> 31 ? ~bits : bits | 0x80000000;
+}
+
 __device__ inline float from_bf16(bf16 a) { return as_float((uint32_t)a << 16); }
 __device__ inline float first_of(uint32_t pair) { return as_float(pair << 16); }
 __device__ inline float second_of(uint32_t pair) { return as_float(pair & 0xffff0000); }

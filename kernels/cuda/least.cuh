@@ -15,11 +15,6 @@ constexpr int most_held = 4096;               // logits that a block holds at ha
 
 using Whole = unsigned long long;
 
-__device__ inline uint32_t ordered(float value) {
-    const uint32_t bits = as_bits(value + 0.0f);
-    return bits >> 31 ? ~bits : bits | 0x80000000;
-}
-
 __device__ inline float from_ordered(uint32_t key) { return as_float(key >> 31 ? key & 0x7fffffff : ~key); }
 
 // Levels of a row, or of a slice, counted from its largest logit down; what is beyond the last has the number law_levels.

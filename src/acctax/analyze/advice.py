@@ -84,10 +84,8 @@ def _retune(scheme: Scheme, row: Row) -> list[str]:
 
 def _decode_plainly(scheme: Scheme, row: Row) -> str:
     """Unless a K that was not measured is predicted to gain on it."""
-    drafting = [other for other in scheme.valid if other.K]
-    if not drafting:
-        return "sweep K: at K=0 nothing is drafted"
-    shown = row if row.K else max(drafting, key=lambda other: other["speed/speedup"])
+    drafting = (other for other in scheme.valid if other.K)
+    shown = row if row.K else max(drafting, key=lambda other: np.nan_to_num(other["speed/speedup"]))
     reached = f"at K={shown.K} speculation reaches {shown.estimate('speed/speedup'):.2f} of plain decoding's speed"
     predicted = predicted_K(scheme.valid)
     if not predicted.refined or scheme.at(predicted.refined):
